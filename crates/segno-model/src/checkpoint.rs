@@ -1,0 +1,125 @@
+//! The session-wide state that a log's records add up to, and the record that stores it.
+//!
+//! Responsible for: the shape of [`Checkpoint`]: everything that must be known to go on and is not in
+//! the active context. Must not: contain the folding rules ([`crate::state`]).
+
+use crate::id::{Pos, Seq};
+use crate::record::{Action, Approval, Child, Environment, ModelRef, ProjectFacts, Task, Usage};
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `checkpoint`: the state after all records before it. Nothing older than the newest checkpoint and
+/// the kept records is needed to resume.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Checkpoint {
+    /// The current node.
+    pub tip: Option<Pos>,
+    /// The node written last (differs from the tip after navigation).
+    pub last_node: Option<Pos>,
+    /// The session's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Labels by record.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<Seq, LabelAt>,
+    /// The model in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelRef>,
+    /// Whether a person chose it.
+    pub model_chosen: bool,
+    /// The thinking level in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
+    /// The task in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// The surroundings in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// The project as relocated last; the header's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectFacts>,
+    /// The run that started and has no end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_run: Option<OpenRun>,
+    /// Effects that started and have no result.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open_actions: Vec<OpenAction>,
+    /// Questions without an answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open_approvals: Vec<Approval>,
+    /// Children that started and did not end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open_children: Vec<Child>,
+    /// A compaction that started and neither failed nor finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_compaction: Option<Seq>,
+    /// Context edits in force, by record.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub context_edits: BTreeMap<Seq, Pos>,
+    /// Counted over the session's whole life.
+    pub totals: Totals,
+    /// The first real prompt, cut to 200 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_prompt: Option<String>,
+    /// The time of the last message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_message_at: Option<Timestamp>,
+    /// The offset at which the newest checkpoint begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_at: Option<u64>,
+}
+
+/// A label in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabelAt {
+    /// The labelled record.
+    pub target: Pos,
+    /// The label.
+    pub label: String,
+}
+
+/// A run without an end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRun {
+    /// Its number.
+    pub run: u64,
+    /// The newest attempt.
+    pub attempt: u32,
+    /// Whether a stop was asked for.
+    #[serde(default)]
+    pub stopping: bool,
+}
+
+/// An effect without a result.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenAction {
+    /// The `action` record.
+    pub seq: Seq,
+    /// What it said.
+    pub action: Action,
+}
+
+/// Sums over the session's whole life, all branches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Runs started.
+    pub runs: u64,
+    /// Attempts, over all runs.
+    pub attempts: u64,
+    /// Model calls announced.
+    pub requests: u64,
+    /// Messages of the person (notices not counted).
+    pub user_messages: u64,
+    /// Replies.
+    pub assistant_messages: u64,
+    /// Tool results.
+    pub tool_results: u64,
+    /// Finished compactions.
+    pub compactions: u64,
+    /// Tokens reported by providers.
+    pub usage: Usage,
+}

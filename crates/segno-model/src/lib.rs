@@ -1,0 +1,21 @@
+//! The pure core of Segno: records, line codec, tree, context, and every decision that is hard.
+//!
+//! Responsible for: what a session *is* and what follows from its records. Must not: do I/O, read a
+//! clock, draw random numbers, or know an async runtime; the dependency list and the lints keep that.
+
+pub mod batch;
+pub mod checkpoint;
+pub mod context;
+pub mod finding;
+pub mod id;
+pub mod line;
+pub mod record;
+pub mod state;
+pub mod store;
+pub mod time;
+
+pub use checkpoint::Checkpoint;
+pub use id::{Pos, Seq, SessionId};
+pub use line::{Envelope, Record};
+pub use record::Body;
+pub use time::Timestamp;

@@ -1,0 +1,246 @@
+//! One line of a log: bytes to record and back.
+//!
+//! Responsible for: the envelope, its checksum, and reading JSON that strict parsers refuse (lone
+//! surrogates, broken UTF-8). Must not: know about files, neighbouring lines or what to do with a bad
+//! line; judging is [`crate::judge`]. The format is `docs/format/session-log.md`.
+
+use crate::id::{Pos, Seq};
+use crate::record::Body;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What every line carries besides its body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// The line's number.
+    pub seq: Seq,
+    /// For nodes: the node that it follows; none at the root, and for metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Seq>,
+    /// The parent's position, when the parent is not the node written just before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_at: Option<Pos>,
+    /// When, for people.
+    #[serde(default)]
+    pub at: Timestamp,
+    /// The record type's name.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The highest seq known durable when the batch was written; none before the first sync.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synced: Option<Seq>,
+}
+
+/// A record as read or written: its envelope, its body and its exact bytes.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// The envelope.
+    pub envelope: Envelope,
+    /// The content.
+    pub body: Body,
+    /// Its checksum as stored.
+    pub crc: u32,
+    /// Where its line begins, counted from the end of line 1; 0 for line 1 itself.
+    pub offset: u64,
+    /// The line's bytes without the line end.
+    pub line: Arc<[u8]>,
+}
+
+impl Record {
+    /// The record's number.
+    #[must_use]
+    pub fn seq(&self) -> Seq {
+        self.envelope.seq
+    }
+
+    /// Its verified position.
+    #[must_use]
+    pub fn pos(&self) -> Pos {
+        Pos { seq: self.envelope.seq, offset: self.offset, crc: self.crc }
+    }
+
+    /// Whether it moves the tip.
+    #[must_use]
+    pub fn is_node(&self) -> bool {
+        self.body.is_node()
+    }
+}
+
+/// Why a line is not an intact record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LineError {
+    /// Not one JSON object with an envelope.
+    Malformed(String),
+    /// An envelope without a checksum at its end.
+    NoChecksum,
+    /// A well-formed record whose checksum does not match.
+    Altered {
+        /// The seq that it claims.
+        seq: Seq,
+        /// The checksum that it carries.
+        stored: u32,
+        /// The checksum of its bytes.
+        actual: u32,
+    },
+}
+
+const CRC_KEY: &[u8] = b",\"crc\":\"";
+/// `,"crc":"xxxxxxxx"}`
+const CRC_TAIL_LEN: usize = 8 + 8 + 2;
+
+/// CRC-32 (ISO-HDLC, as in zlib) of the bytes before `,"crc"`.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+/// Splits a line into the bytes that the checksum covers and the stored checksum.
+#[must_use]
+pub fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {
+    let start = line.len().checked_sub(CRC_TAIL_LEN)?;
+    let tail = &line[start..];
+    if !tail.starts_with(CRC_KEY) || !tail.ends_with(b"\"}") {
+        return None;
+    }
+    let hex = &tail[CRC_KEY.len()..CRC_KEY.len() + 8];
+    if !hex.iter().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b)) {
+        return None;
+    }
+    let stored = u32::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?;
+    Some((&line[..start], stored))
+}
+
+/// Encodes one record as a line without its line end.
+///
+/// # Errors
+/// Only when the body cannot be written as JSON (a map key that is no text).
+pub fn encode(envelope: &Envelope, body: &Body) -> Result<Vec<u8>, serde_json::Error> {
+    let head = serde_json::to_string(envelope)?;
+    let inner = body.to_json()?;
+    let mut line = head.into_bytes();
+    line.pop();
+    if inner.len() > 2 {
+        line.push(b',');
+        line.extend_from_slice(&inner.as_bytes()[1..inner.len() - 1]);
+    }
+    let crc = checksum(&line);
+    line.extend_from_slice(CRC_KEY);
+    line.extend_from_slice(format!("{crc:08x}\"}}").as_bytes());
+    Ok(line)
+}
+
+/// Reads one line (without its line end) that begins `offset` bytes after the end of line 1.
+///
+/// # Errors
+/// [`LineError`]; an unreadable *body* is not an error but [`Body::Unknown`].
+pub fn decode(line: &[u8], offset: u64) -> Result<Record, LineError> {
+    let parsed = parse_envelope(line)?;
+    let Some((covered, stored)) = split_crc(line) else {
+        return Err(LineError::NoChecksum);
+    };
+    let actual = checksum(covered);
+    if actual != stored {
+        return Err(LineError::Altered { seq: parsed.seq, stored, actual });
+    }
+    Ok(assemble(parsed, line, stored, offset))
+}
+
+/// Reads a line whose checksum a person has accepted, or that a caller will show as altered.
+///
+/// # Errors
+/// [`LineError`] when it is not even well-formed.
+pub fn decode_unchecked(line: &[u8], offset: u64) -> Result<Record, LineError> {
+    let parsed = parse_envelope(line)?;
+    let stored = split_crc(line).ok_or(LineError::NoChecksum)?.1;
+    Ok(assemble(parsed, line, stored, offset))
+}
+
+fn assemble(envelope: Envelope, line: &[u8], crc: u32, offset: u64) -> Record {
+    let body = Body::parse(&envelope.kind, &readable_json(line));
+    Record { envelope, body, crc, offset, line: line.into() }
+}
+
+fn parse_envelope(line: &[u8]) -> Result<Envelope, LineError> {
+    serde_json::from_slice(&readable_json(line)).map_err(|e| LineError::Malformed(e.to_string()))
+}
+
+/// JSON as strict parsers want it: broken UTF-8 and lone halves of surrogate pairs become U+FFFD.
+/// Borrowed when nothing had to change. What is on disk stays as it is.
+#[must_use]
+pub fn readable_json(line: &[u8]) -> Cow<'_, [u8]> {
+    let text = match std::str::from_utf8(line) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(line),
+    };
+    let replaced = replace_lone_surrogates(text.as_bytes());
+    match (replaced, text) {
+        (Some(bytes), _) => Cow::Owned(bytes),
+        (None, Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
+        (None, Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// Replaces `\udXXX` escapes that have no partner by `\ufffd`; none when there are none.
+fn replace_lone_surrogates(json: &[u8]) -> Option<Vec<u8>> {
+    let mut out: Option<Vec<u8>> = None;
+    let mut i = 0;
+    while let Some(found) = memchr::memchr(b'\\', &json[i..]) {
+        let at = i + found;
+        let step = match surrogate_at(json, at) {
+            None => 2,
+            Some(Half::High) if matches!(surrogate_at(json, at + 6), Some(Half::Low)) => 12,
+            Some(_) => {
+                let bytes = out.get_or_insert_with(|| json.to_vec());
+                bytes[at + 2..at + 6].copy_from_slice(b"fffd");
+                6
+            }
+        };
+        i = at + step;
+        if i >= json.len() {
+            break;
+        }
+    }
+    out
+}
+
+enum Half {
+    High,
+    Low,
+}
+
+fn surrogate_at(json: &[u8], at: usize) -> Option<Half> {
+    let escape = json.get(at..at + 6)?;
+    if &escape[..2] != b"\\u" {
+        return None;
+    }
+    let unit = u16::from_str_radix(std::str::from_utf8(&escape[2..]).ok()?, 16).ok()?;
+    match unit {
+        0xD800..=0xDBFF => Some(Half::High),
+        0xDC00..=0xDFFF => Some(Half::Low),
+        _ => None,
+    }
+}
+
+/// (De)serialises a checksum as eight hex digits.
+pub mod hex_crc {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes eight lower-case digits.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<S: Serializer>(crc: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{crc:08x}"))
+    }
+
+    /// Reads hex digits.
+    ///
+    /// # Errors
+    /// When the text is not hex.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u32::from_str_radix(&text, 16).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,232 @@
+//! What a log is made of: one struct per record type of `docs/format/session-log.md`.
+//!
+//! Responsible for: the typed bodies and the match between a type's name and its struct. Must not:
+//! touch bytes on disk (that is [`crate::line`]) or decide what a record means for the context.
+//! Every body is additive: unknown fields are skipped here and kept in the record's own line (G13).
+
+mod lifecycle;
+mod message;
+mod session;
+mod tree;
+
+pub use lifecycle::{
+    Action, Approval, ApprovalState, Child, ChildState, Compaction, CompactionState, Environment,
+    InputEvent, InputFate, InstructionFile, Repair, RepairItem, ReplayClass, Request, Run, RunEnd,
+    RunState, StepStatus, Task, TaskStep, ToolFact, UsageRecord,
+};
+pub use message::{
+    AssistantBlock, AssistantMessage, Block, Established, Message, ModelRef, Native, Outcome,
+    StopReason, ToolCall, ToolMessage, Usage, UserMessage,
+};
+pub use session::{
+    FORMAT, FormatVersion, GitFacts, Header, LaunchRecord, Origin, OriginKind, ProjectFacts,
+};
+pub use tree::{BranchSummary, ContextEdit, Custom, Label, ModelChange, Name, ThinkingChange, Tip};
+
+use crate::checkpoint::Checkpoint;
+use serde::{Deserialize, Serialize};
+
+/// Text that may live in a blob because it is large (over 64 KiB).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Text {
+    /// The text itself.
+    Inline(String),
+    /// A reference.
+    Blob(BlobRef),
+}
+
+impl Text {
+    /// The text, or what a blob reference keeps of its beginning.
+    #[must_use]
+    pub fn head(&self) -> &str {
+        match self {
+            Self::Inline(text) => text,
+            Self::Blob(blob) => &blob.head,
+        }
+    }
+}
+
+/// A large value outside the log.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BlobRef {
+    /// SHA-256 of the bytes, 64 lower-case hex digits; also the file's name.
+    pub blob: String,
+    /// How many bytes.
+    pub bytes: u64,
+    /// The beginning, for people and for the context when the blob is gone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub head: String,
+}
+
+pub(crate) fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// A record's content, by type. The log keeps the line's bytes beside it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Body {
+    /// `session`: line 1.
+    Session(Box<Header>),
+    /// `message`.
+    Message(Box<Message>),
+    /// `action`.
+    Action(Box<Action>),
+    /// `run`.
+    Run(Run),
+    /// `request`.
+    Request(Request),
+    /// `input`.
+    Input(InputEvent),
+    /// `approval`.
+    Approval(Approval),
+    /// `task`.
+    Task(Task),
+    /// `environment`.
+    Environment(Box<Environment>),
+    /// `compaction`.
+    Compaction(Box<Compaction>),
+    /// `checkpoint`.
+    Checkpoint(Box<Checkpoint>),
+    /// `branch_summary`.
+    BranchSummary(BranchSummary),
+    /// `tip`.
+    Tip(Tip),
+    /// `label`.
+    Label(Label),
+    /// `name`.
+    Name(Name),
+    /// `model`.
+    Model(ModelChange),
+    /// `thinking`.
+    Thinking(ThinkingChange),
+    /// `context_edit`.
+    ContextEdit(ContextEdit),
+    /// `child`.
+    Child(Child),
+    /// `usage`.
+    Usage(UsageRecord),
+    /// `custom`.
+    Custom(Custom),
+    /// `repair`.
+    Repair(Repair),
+    /// A type, or a shape of a known type, that this version cannot read. Kept and skipped.
+    Unknown {
+        /// The type's name.
+        kind: String,
+        /// Why it was not understood, for `check`.
+        reason: String,
+    },
+}
+
+/// Lists every known type once: name, variant. Encoding, parsing and the documentation's example
+/// test all go through it.
+macro_rules! bodies {
+    ($($name:literal => $variant:ident),* $(,)?) => {
+        /// The names of all record types, in the order of the format page.
+        pub const KINDS: &[&str] = &["session", "message", $($name),*];
+
+        impl Body {
+            /// The record type's name.
+            #[must_use]
+            pub fn kind(&self) -> &str {
+                match self {
+                    Self::Session(_) => "session",
+                    Self::Message(_) => "message",
+                    $(Self::$variant(_) => $name,)*
+                    Self::Unknown { kind, .. } => kind,
+                }
+            }
+
+            /// Reads the body of a record of type `kind` from its line's JSON.
+            pub(crate) fn parse(kind: &str, json: &[u8]) -> Self {
+                let parsed = match kind {
+                    "session" => serde_json::from_slice(json).map(Self::Session),
+                    "message" => parse_message(json),
+                    $($name => serde_json::from_slice(json).map(Self::$variant),)*
+                    _ => {
+                        let reason = "type not known to this version".to_owned();
+                        return Self::Unknown { kind: kind.to_owned(), reason };
+                    }
+                };
+                parsed.unwrap_or_else(|e| Self::Unknown { kind: kind.to_owned(), reason: e.to_string() })
+            }
+
+            /// The body as one JSON object.
+            pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+                match self {
+                    Self::Session(b) => serde_json::to_string(b),
+                    Self::Message(b) => message_to_json(b),
+                    $(Self::$variant(b) => serde_json::to_string(b),)*
+                    Self::Unknown { .. } => Ok("{}".to_owned()),
+                }
+            }
+        }
+    };
+}
+
+bodies! {
+    "action" => Action,
+    "run" => Run,
+    "request" => Request,
+    "input" => Input,
+    "approval" => Approval,
+    "task" => Task,
+    "environment" => Environment,
+    "compaction" => Compaction,
+    "checkpoint" => Checkpoint,
+    "branch_summary" => BranchSummary,
+    "tip" => Tip,
+    "label" => Label,
+    "name" => Name,
+    "model" => Model,
+    "thinking" => Thinking,
+    "context_edit" => ContextEdit,
+    "child" => Child,
+    "usage" => Usage,
+    "custom" => Custom,
+    "repair" => Repair,
+}
+
+impl Body {
+    /// Nodes have a parent and move the tip; everything else is metadata.
+    #[must_use]
+    pub fn is_node(&self) -> bool {
+        Self::kind_is_node(self.kind())
+            && !matches!(self, Self::Compaction(c) if c.state != CompactionState::Done)
+    }
+
+    /// Whether a type can be a node at all (of `compaction`, only the finished ones are).
+    #[must_use]
+    pub fn kind_is_node(kind: &str) -> bool {
+        matches!(kind, "message" | "compaction" | "branch_summary")
+    }
+}
+
+fn parse_message(json: &[u8]) -> serde_json::Result<Body> {
+    #[derive(Deserialize)]
+    struct RoleOnly {
+        role: String,
+    }
+    let role: RoleOnly = serde_json::from_slice(json)?;
+    let message = match role.role.as_str() {
+        "user" => Message::User(serde_json::from_slice(json)?),
+        "assistant" => Message::Assistant(serde_json::from_slice(json)?),
+        "tool" => Message::Tool(serde_json::from_slice(json)?),
+        other => {
+            return Err(serde::de::Error::custom(format_args!("role {other:?} is not known")));
+        }
+    };
+    Ok(Body::Message(Box::new(message)))
+}
+
+/// Puts the role in front of the struct's object: `flatten` cannot carry raw JSON.
+fn message_to_json(message: &Message) -> serde_json::Result<String> {
+    let (role, object) = match message {
+        Message::User(inner) => ("user", serde_json::to_string(inner)?),
+        Message::Assistant(inner) => ("assistant", serde_json::to_string(inner)?),
+        Message::Tool(inner) => ("tool", serde_json::to_string(inner)?),
+    };
+    Ok(format!("{{\"role\":\"{role}\",{}", &object[1..]))
+}

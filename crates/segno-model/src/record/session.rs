@@ -1,0 +1,128 @@
+//! Line 1 of a log: who the session is and where it comes from.
+//!
+//! Responsible for: the header's shape. Must not: probe git or the file system; callers hand facts in.
+
+use crate::id::{Seq, SessionId};
+use crate::record::ModelRef;
+use serde::{Deserialize, Serialize};
+
+/// The log format that this version writes, and the newest major version that it may append to.
+pub const FORMAT: FormatVersion = FormatVersion { major: 1, minor: 0 };
+
+/// A format version. Readers of the same major version skip what they do not know; a newer major
+/// version opens read-only (G13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FormatVersion {
+    /// Raised when older readers must not append.
+    pub major: u32,
+    /// Raised with additions.
+    pub minor: u32,
+}
+
+/// The `session` record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// The format of the whole log.
+    pub format: FormatVersion,
+    /// The session's id; equals its directory's name.
+    pub id: SessionId,
+    /// The facts by which its project is found again.
+    pub project: ProjectFacts,
+    /// Git's state when the session began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<GitFacts>,
+    /// The version of Segno (or of the embedder) that made it.
+    pub version: String,
+    /// Why it exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// For a child: how it was launched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<LaunchRecord>,
+}
+
+/// What identifies a project; any one of them matching is enough.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectFacts {
+    /// The working directory as it was given.
+    pub cwd: String,
+    /// Its real path, links resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_path: Option<String>,
+    /// Git's common directory: the same for all worktrees of one clone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_common_dir: Option<String>,
+    /// The repository's first commit: the same for all clones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_commit: Option<String>,
+}
+
+impl ProjectFacts {
+    /// Whether two sets of facts describe one project.
+    #[must_use]
+    pub fn same_project(&self, other: &Self) -> bool {
+        fn equal(a: Option<&String>, b: Option<&String>) -> bool {
+            a.is_some() && a == b
+        }
+        self.cwd == other.cwd
+            || equal(self.real_path.as_ref(), other.real_path.as_ref())
+            || equal(self.git_common_dir.as_ref(), other.git_common_dir.as_ref())
+            || equal(self.root_commit.as_ref(), other.root_commit.as_ref())
+    }
+}
+
+/// Git's state at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitFacts {
+    /// The branch, or none when detached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Whether tracked files differ from it.
+    #[serde(default)]
+    pub dirty: bool,
+}
+
+/// Where a session comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// In which way.
+    pub kind: OriginKind,
+    /// Of which session, when it is one of ours; another agent's id otherwise.
+    pub of: String,
+    /// Up to which record of it, inclusive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<Seq>,
+}
+
+/// Ways to come into being other than being new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OriginKind {
+    /// A copy up to a point.
+    Fork,
+    /// Read from another agent's file.
+    Import,
+    /// Started by a call in another session.
+    Child,
+    /// Something that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// How a child was launched; everything that is checked before it is continued.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchRecord {
+    /// The parent session.
+    pub parent: SessionId,
+    /// The child's role.
+    pub role: String,
+    /// SHA-256 of the role's definition.
+    pub role_sha256: String,
+    /// The model that it was bound to.
+    pub model: ModelRef,
+    /// SHA-256 of its system prompt, a line that is exactly a date line normalised.
+    pub system_sha256: String,
+}

@@ -1,0 +1,83 @@
+//! Records that shape or annotate the tree without being said by anyone.
+//!
+//! Responsible for: their stored shape. Must not: contain the rules for what they do to the context.
+
+use crate::id::{Pos, Seq};
+use crate::record::{Block, ModelRef, Text};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// `branch_summary`: what happened on a branch that was left; a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BranchSummary {
+    /// The summary.
+    pub summary: Text,
+    /// The tip of the branch that it is about.
+    pub from: Pos,
+}
+
+/// `tip`: the current position, from here on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tip {
+    /// The node that is current now; none is the empty beginning.
+    pub tip: Option<Pos>,
+}
+
+/// `label`: a name for a record. An empty one removes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Label {
+    /// The labelled record.
+    pub target: Pos,
+    /// The label.
+    pub label: String,
+}
+
+/// `name`: the session's name. An empty one removes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Name {
+    /// The name.
+    pub name: String,
+}
+
+/// `model`: the model in force from here on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelChange {
+    /// The model.
+    pub model: ModelRef,
+    /// Whether a person chose it (and not a default).
+    #[serde(default)]
+    pub chosen: bool,
+}
+
+/// `thinking`: the thinking level in force from here on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThinkingChange {
+    /// `off`, `low`, `medium`, `high` or a provider's own word.
+    pub level: String,
+}
+
+/// `context_edit`: changes what one record contributes to the context; a later edit of the same
+/// record replaces it, so that it is reversible.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContextEdit {
+    /// The record.
+    pub target: Seq,
+    /// `omit`, `replace` or `restore`.
+    pub edit: String,
+    /// What stands in its place with `replace`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<Block>,
+}
+
+/// `custom`: an embedder's own data.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Custom {
+    /// Whose it is and what, e.g. `acme.review`.
+    pub name: String,
+    /// The data.
+    pub data: Box<RawValue>,
+    /// When set, this text stands in the context as a user-side message. The record is not a node,
+    /// so it belongs to the node before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+}

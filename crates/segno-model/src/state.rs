@@ -1,0 +1,196 @@
+//! Folds records into the session-wide state.
+//!
+//! Responsible for: what each record changes outside the tree (settings, open work, totals), and which
+//! node is current. Must not: build the context, or know where records come from. Every store and
+//! every reader uses this one fold, so that a checkpoint equals the records before it.
+
+use crate::checkpoint::{Checkpoint, LabelAt, OpenAction, OpenRun};
+use crate::id::{Pos, Seq};
+use crate::line::Record;
+use crate::record::{
+    Approval, ApprovalState, Block, Body, ChildState, CompactionState, Message, RunState,
+    ToolMessage, UserMessage,
+};
+
+/// How much of the first prompt is kept for lists, in characters.
+const FIRST_PROMPT_CHARS: usize = 200;
+
+/// The state after some prefix of a log.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// The number that the next record gets.
+    pub next_seq: Seq,
+    /// Where the next line begins, counted from the end of line 1.
+    pub end: u64,
+    /// Everything in force and open.
+    pub in_force: Checkpoint,
+}
+
+impl State {
+    /// The state that a checkpoint record stands for.
+    #[must_use]
+    pub fn from_checkpoint(record: &Record, checkpoint: &Checkpoint) -> Self {
+        let mut state =
+            Self { next_seq: record.seq(), end: record.offset, in_force: checkpoint.clone() };
+        state.apply(record);
+        state
+    }
+
+    /// Takes one more record into account. Records must come in the order of the log; gaps are fine.
+    pub fn apply(&mut self, record: &Record) {
+        self.next_seq = record.seq() + 1;
+        self.end = if record.seq() == 0 { 0 } else { record.offset + record.line.len() as u64 + 1 };
+        if record.is_node() {
+            self.in_force.tip = Some(record.pos());
+            self.in_force.last_node = Some(record.pos());
+        }
+        self.apply_body(record);
+    }
+
+    fn apply_body(&mut self, record: &Record) {
+        let now = &mut self.in_force;
+        match &record.body {
+            Body::Message(message) => self.apply_message(record, message),
+            Body::Run(run) => self.apply_run(run.run, &run.state),
+            Body::Action(action) => {
+                let open = OpenAction { seq: record.seq(), action: (**action).clone() };
+                now.open_actions.push(open);
+            }
+            Body::Request(_) => now.totals.requests += 1,
+            Body::Approval(approval) => self.apply_approval(approval),
+            Body::Task(task) => now.task = Some(task.clone()),
+            Body::Environment(environment) => {
+                if environment.project.is_some() {
+                    now.project.clone_from(&environment.project);
+                }
+                now.environment = Some((**environment).clone());
+            }
+            Body::Compaction(compaction) => {
+                now.open_compaction = match compaction.state {
+                    CompactionState::Started => Some(record.seq()),
+                    CompactionState::Failed | CompactionState::Done => None,
+                };
+                if compaction.state == CompactionState::Done {
+                    now.totals.compactions += 1;
+                }
+                if let Some(usage) = &compaction.usage {
+                    now.totals.usage.add(usage);
+                }
+            }
+            Body::Checkpoint(_) => now.checkpoint_at = Some(record.offset),
+            Body::Tip(tip) => now.tip = tip.tip,
+            Body::Label(label) if label.label.is_empty() => {
+                now.labels.remove(&label.target.seq);
+            }
+            Body::Label(label) => {
+                let at = LabelAt { target: label.target, label: label.label.clone() };
+                now.labels.insert(label.target.seq, at);
+            }
+            Body::Name(name) => now.name = Some(name.name.clone()).filter(|n| !n.is_empty()),
+            Body::Model(model) => {
+                now.model = Some(model.model.clone());
+                now.model_chosen = model.chosen || now.model_chosen;
+            }
+            Body::Thinking(thinking) => now.thinking = Some(thinking.level.clone()),
+            Body::ContextEdit(edit) if edit.edit == "restore" => {
+                now.context_edits.remove(&edit.target);
+            }
+            Body::ContextEdit(edit) => {
+                now.context_edits.insert(edit.target, record.pos());
+            }
+            Body::Child(child) => {
+                now.open_children.retain(|c| c.call_id != child.call_id || c.child != child.child);
+                if child.state == ChildState::Started {
+                    now.open_children.push(child.clone());
+                }
+            }
+            Body::Usage(usage) => now.totals.usage.add(&usage.usage),
+            Body::Session(_)
+            | Body::Input(_)
+            | Body::BranchSummary(_)
+            | Body::Custom(_)
+            | Body::Repair(_)
+            | Body::Unknown { .. } => {}
+        }
+    }
+
+    fn apply_message(&mut self, record: &Record, message: &Message) {
+        let now = &mut self.in_force;
+        now.last_message_at = Some(record.envelope.at);
+        match message {
+            Message::User(user) if user.notice.is_some() => {}
+            Message::User(user) => {
+                now.totals.user_messages += 1;
+                if now.first_prompt.is_none() {
+                    now.first_prompt = first_words(user);
+                }
+            }
+            Message::Assistant(reply) => {
+                now.totals.assistant_messages += 1;
+                if let Some(usage) = &reply.usage {
+                    now.totals.usage.add(usage);
+                }
+            }
+            Message::Tool(result) => {
+                now.totals.tool_results += 1;
+                self.close_action(result);
+            }
+        }
+    }
+
+    /// A result closes the oldest open effect of its call. Ids may repeat, so the call's record decides
+    /// where it is known.
+    fn close_action(&mut self, result: &ToolMessage) {
+        let answers = |seq: Seq, id: &str| {
+            id == result.call_id && result.call_seq.is_none_or(|call_seq| call_seq == seq)
+        };
+        let actions = &mut self.in_force.open_actions;
+        if let Some(i) = actions.iter().position(|a| answers(a.action.call_seq, &a.action.call_id))
+        {
+            actions.remove(i);
+        }
+        self.in_force.open_approvals.retain(|a| !answers(a.call_seq, &a.call_id));
+    }
+
+    fn apply_run(&mut self, run: u64, state: &RunState) {
+        let now = &mut self.in_force;
+        match state {
+            RunState::Started { attempt, .. } => {
+                if *attempt <= 1 {
+                    now.totals.runs = now.totals.runs.max(run);
+                }
+                now.totals.attempts += 1;
+                now.open_run = Some(OpenRun { run, attempt: *attempt, stopping: false });
+            }
+            RunState::Stopping { .. } => {
+                if let Some(open) = now.open_run.as_mut().filter(|o| o.run == run) {
+                    open.stopping = true;
+                }
+            }
+            RunState::Ended { .. } => now.open_run = None,
+        }
+    }
+
+    fn apply_approval(&mut self, approval: &Approval) {
+        let open = &mut self.in_force.open_approvals;
+        open.retain(|a| a.call_id != approval.call_id || a.call_seq != approval.call_seq);
+        if matches!(approval.state, ApprovalState::Asked { .. }) {
+            open.push(approval.clone());
+        }
+    }
+
+    /// The position of the current node.
+    #[must_use]
+    pub fn tip(&self) -> Option<Pos> {
+        self.in_force.tip
+    }
+}
+
+fn first_words(user: &UserMessage) -> Option<String> {
+    user.content.iter().find_map(|block| match block {
+        Block::Text { text } if !text.head().trim().is_empty() => {
+            Some(text.head().trim().chars().take(FIRST_PROMPT_CHARS).collect())
+        }
+        _ => None,
+    })
+}

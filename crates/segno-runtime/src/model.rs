@@ -1,0 +1,92 @@
+//! What the runtime needs of a model.
+//!
+//! Responsible for: the trait and its errors. Must not: contain a wire format or a retry loop (the
+//! run loop retries, because each attempt is a `request` record of its own).
+
+use crate::ToolSpec;
+use segno_model::SessionId;
+use segno_model::context::ContextMessage;
+use segno_model::record::{AssistantMessage, ModelRef};
+use std::future::Future;
+
+/// One model call.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelRequest<'a> {
+    /// The model's id at the provider.
+    pub model: &'a ModelRef,
+    /// The system prompt; the same bytes on every call of a session.
+    pub system: &'a str,
+    /// The tools, in a stable order.
+    pub tools: &'a [ToolSpec],
+    /// The history; blobs are resolved to inline values.
+    pub messages: &'a [ContextMessage],
+    /// The thinking level in force.
+    pub thinking: Option<&'a str>,
+    /// The session, as a cache key.
+    pub session: &'a SessionId,
+}
+
+/// What is shown while a reply streams. Nothing of it counts until the reply is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamEvent {
+    /// More text.
+    Text(String),
+    /// More visible reasoning.
+    Thinking(String),
+    /// A tool call begins.
+    ToolCall {
+        /// Its id.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// More of the newest call's arguments.
+    Arguments(String),
+}
+
+/// A model call that gave no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// What kind of failure.
+    pub kind: ModelErrorKind,
+    /// One sentence for people; never contains a key.
+    pub message: String,
+    /// How long the provider asks to wait, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// Kinds of failure, by what can be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelErrorKind {
+    /// 408, 429, 5xx, overload, no connection: wait and try again.
+    Busy,
+    /// The stream broke or made no sense: try again.
+    Broken,
+    /// No key, or the provider did not accept it.
+    Key,
+    /// The history is larger than the model's window: compact.
+    TooLong,
+    /// The provider refused this request; repeating it would not help.
+    Refused,
+    /// Signed reasoning was refused: once again without it.
+    Thinking,
+}
+
+impl ModelErrorKind {
+    /// Whether the same request may be sent again.
+    #[must_use]
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::Busy | Self::Broken)
+    }
+}
+
+/// Something that answers.
+pub trait Model: Send + Sync {
+    /// Makes one call and gives the complete reply. Dropping the future ends the call.
+    fn reply(
+        &self,
+        request: ModelRequest<'_>,
+        events: &mut (dyn FnMut(StreamEvent) + Send),
+    ) -> impl Future<Output = Result<AssistantMessage, ModelError>> + Send;
+}

@@ -1,0 +1,131 @@
+//! What the runtime needs of tools.
+//!
+//! Responsible for: the trait through which effects happen. Must not: contain a tool or a permission
+//! rule.
+
+use crate::Stop;
+use segno_model::record::{Block, Outcome, ReplayClass, Task, ToolCall};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::future::Future;
+
+/// A tool as the model is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub parameters: Value,
+}
+
+/// What is to be done with a call.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Run it.
+    Run(ToolPlan),
+    /// A person has to say first; the question is recorded before it is asked.
+    Ask {
+        /// For people: what is about to happen.
+        question: String,
+        /// What to run if allowed.
+        plan: ToolPlan,
+    },
+    /// Do not run it; this is its result.
+    Refuse(ToolOutput),
+}
+
+/// How a call will run.
+#[derive(Debug)]
+pub struct ToolPlan {
+    /// Its replay class; anything but [`ReplayClass::Read`] gets an `action` record.
+    pub class: ReplayClass,
+    /// An idempotency key or external reference.
+    pub key: Option<String>,
+    /// Facts for establishing the outcome later.
+    pub probe: Option<Box<RawValue>>,
+}
+
+/// A person's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether the call may run.
+    pub allowed: bool,
+    /// `once`, `session`, `always`, or a mode's name.
+    pub scope: String,
+    /// A refusal's reason, for the model.
+    pub reason: Option<String>,
+}
+
+/// What a call gave. Its effect is durable when this is returned.
+#[derive(Debug, Clone)]
+pub struct ToolOutput {
+    /// What the model is shown; not empty.
+    pub content: Vec<Block>,
+    /// Whether it is told as a failure.
+    pub is_error: bool,
+    /// What is known about the effect.
+    pub outcome: Outcome,
+    /// The whole output, when `content` is a cut of it; it goes into a blob.
+    pub whole: Option<Vec<u8>>,
+    /// The new task list, from the todo tool.
+    pub task: Option<Task>,
+}
+
+impl ToolOutput {
+    /// A success with text.
+    #[must_use]
+    pub fn done(text: impl Into<String>) -> Self {
+        Self::new(text, false, Outcome::Done)
+    }
+
+    /// A failure with text.
+    #[must_use]
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self::new(text, true, Outcome::Failed)
+    }
+
+    /// A refusal with text.
+    #[must_use]
+    pub fn denied(text: impl Into<String>) -> Self {
+        Self::new(text, true, Outcome::Denied)
+    }
+
+    /// Any outcome with text.
+    #[must_use]
+    pub fn new(text: impl Into<String>, is_error: bool, outcome: Outcome) -> Self {
+        Self { content: vec![Block::text(text)], is_error, outcome, whole: None, task: None }
+    }
+}
+
+/// What is shown while a tool runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// More output, as it comes.
+    Output(String),
+}
+
+/// What a running tool is given.
+#[derive(Clone)]
+pub struct ToolRun<'a> {
+    /// The user's stop.
+    pub stop: Stop,
+    /// Shows progress.
+    pub progress: &'a (dyn Fn(Progress) + Send + Sync),
+}
+
+/// The tools of an agent.
+pub trait Tools: Send + Sync {
+    /// All of them, in a stable order.
+    fn specs(&self) -> Vec<ToolSpec>;
+
+    /// Judges a call; changes nothing.
+    fn judge(&self, call: &ToolCall) -> impl Future<Output = Verdict> + Send;
+
+    /// Puts a question to a person (or answers it by rule).
+    fn ask(&self, call: &ToolCall, question: &str) -> impl Future<Output = Answer> + Send;
+
+    /// Runs a call that was judged. Returns early with [`Outcome::Stopped`] on a stop.
+    fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> impl Future<Output = ToolOutput> + Send;
+}
