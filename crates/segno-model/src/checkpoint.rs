@@ -4,7 +4,7 @@
 //! the active context. Must not: contain the folding rules ([`crate::state`]).
 
 use crate::id::{Pos, Seq};
-use crate::record::{Action, Approval, Child, Environment, ModelRef, ProjectFacts, Task, Usage};
+use crate::record::{Action, Approval, Child, Environment, ModelRef, ProjectFacts, RunEnd, Task, Usage};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,6 +44,9 @@ pub struct Checkpoint {
     /// The run that started and has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_run: Option<OpenRun>,
+    /// How the newest finished run ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_end: Option<RunEnd>,
     /// Effects that started and have no result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_actions: Vec<OpenAction>,

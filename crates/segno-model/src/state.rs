@@ -167,7 +167,10 @@ impl State {
                     open.stopping = true;
                 }
             }
-            RunState::Ended { .. } => now.open_run = None,
+            RunState::Ended { end, .. } => {
+                now.open_run = None;
+                now.last_end = Some(*end);
+            }
         }
     }
 

@@ -9,5 +9,5 @@ mod stop;
 mod tools;
 
 pub use model::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};
-pub use stop::{Stop, StopHandle};
+pub use stop::{Stop, StopHandle, StopKind};
 pub use tools::{Answer, Progress, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict};

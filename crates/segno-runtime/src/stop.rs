@@ -1,44 +1,65 @@
-//! The user's stop, as a signal that many can wait for.
+//! A stop or a shutdown, as a signal that many can wait for.
 //!
-//! Responsible for: telling that a stop was asked for. Must not: record it (the run loop does, before
-//! anything is signalled; G9).
+//! Responsible for: telling that it was asked for, and which of the two. Must not: record it (the run
+//! loop does, before anything is signalled; G9).
 
 use tokio::sync::watch;
 
+/// Why work is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopKind {
+    /// The user's stop: final.
+    User,
+    /// The process ends; the work may be taken up again.
+    Shutdown,
+}
+
 /// Asks for a stop.
 #[derive(Debug, Clone)]
-pub struct StopHandle(watch::Sender<bool>);
+pub struct StopHandle(watch::Sender<Option<StopKind>>);
 
 /// Sees a stop.
 #[derive(Debug, Clone)]
-pub struct Stop(watch::Receiver<bool>);
+pub struct Stop(watch::Receiver<Option<StopKind>>);
 
 impl StopHandle {
     /// A handle and what sees it.
     #[must_use]
     pub fn new() -> (Self, Stop) {
-        let (sender, receiver) = watch::channel(false);
+        let (sender, receiver) = watch::channel(None);
         (Self(sender), Stop(receiver))
     }
 
-    /// Asks for the stop; asking again changes nothing.
-    pub fn stop(&self) {
-        self.0.send_replace(true);
+    /// Asks for the stop; the first one asked for stands.
+    pub fn stop(&self, kind: StopKind) {
+        self.0.send_if_modified(|asked| {
+            let first = asked.is_none();
+            asked.get_or_insert(kind);
+            first
+        });
     }
 }
 
 impl Stop {
-    /// Whether it was asked for.
+    /// What was asked for, if anything.
     #[must_use]
-    pub fn is_stopped(&self) -> bool {
+    pub fn kind(&self) -> Option<StopKind> {
         *self.0.borrow()
     }
 
+    /// Whether anything was asked for.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.kind().is_some()
+    }
+
     /// Returns when it is asked for; never, when every handle is gone without having asked.
-    pub async fn stopped(&self) {
+    pub async fn stopped(&self) -> StopKind {
         let mut receiver = self.0.clone();
-        if receiver.wait_for(|stopped| *stopped).await.is_err() {
-            std::future::pending::<()>().await;
+        let asked = receiver.wait_for(Option::is_some).await.ok().and_then(|kind| *kind);
+        match asked {
+            Some(kind) => kind,
+            None => std::future::pending().await,
         }
     }
 }
