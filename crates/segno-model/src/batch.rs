@@ -5,13 +5,16 @@
 
 use crate::id::{Pos, Seq};
 use crate::line::{self, Envelope, Record};
-use crate::record::Body;
+use crate::record::{Body, CompactionState};
 use crate::state::State;
 use crate::store::StoreError;
 use crate::time::Timestamp;
 
 /// The longest line that a writer makes, in bytes; larger values belong into blobs.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// How much log may lie between two checkpoints, in bytes.
+pub const CHECKPOINT_EVERY: u64 = 4 << 20;
 
 /// A record that is about to be appended.
 #[derive(Debug, Clone)]
@@ -66,6 +69,39 @@ pub fn plan(state: &State, synced: Option<Seq>, drafts: Vec<Draft>) -> Result<Ba
         batch.records.push(record);
     }
     Ok(batch)
+}
+
+/// As [`plan`], and ends the batch with a checkpoint when one is due: with each finished compaction,
+/// and when the last one is [`CHECKPOINT_EVERY`] bytes back. The drafts' records come first.
+///
+/// # Errors
+/// As [`plan`]. A checkpoint that would be too long for a line is left out: it only saves reading.
+pub fn plan_with_checkpoint(
+    state: &State,
+    synced: Option<Seq>,
+    drafts: Vec<Draft>,
+) -> Result<Batch, StoreError> {
+    let mut batch = plan(state, synced, drafts)?;
+    if let Some(checkpoint) = checkpoint_due(&batch)
+        && let Ok(added) = plan(&batch.state, synced, vec![checkpoint])
+    {
+        batch.bytes.extend_from_slice(&added.bytes);
+        batch.records.extend(added.records);
+        batch.state = added.state;
+    }
+    Ok(batch)
+}
+
+fn checkpoint_due(batch: &Batch) -> Option<Draft> {
+    let last = batch.records.last()?;
+    let compacted = batch
+        .records
+        .iter()
+        .any(|r| matches!(&r.body, Body::Compaction(c) if c.state == CompactionState::Done));
+    let in_force = &batch.state.in_force;
+    let since = batch.state.end.saturating_sub(in_force.checkpoint_at.unwrap_or(0));
+    (compacted || since >= CHECKPOINT_EVERY)
+        .then(|| Draft::new(last.envelope.at, Body::Checkpoint(Box::new(in_force.clone()))))
 }
 
 fn plan_one(state: &State, synced: Option<Seq>, draft: Draft) -> Result<Record, StoreError> {

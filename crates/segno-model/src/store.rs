@@ -258,7 +258,9 @@ pub trait SessionLog: Send {
     fn state(&self) -> &State;
 
     /// Appends in one write. The first append of a new session writes the header with it. On success
-    /// the state has moved; on failure it has not. Checkpoints are added by the log itself.
+    /// the state has moved; on failure it has not. Checkpoints are added by the log itself
+    /// ([`crate::batch::plan_with_checkpoint`]). Returns one record per draft, in their order; what the log
+    /// added (header, checkpoint, `repair` of a torn tail) is not among them.
     fn append(
         &mut self,
         drafts: Vec<Draft>,

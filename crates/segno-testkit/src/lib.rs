@@ -1,1 +1,7 @@
-//! placeholder
+//! What tests of Segno stand on: simulated disk and clock, strict store, conformance suite, sessions.
+//!
+//! Responsible for: reproducible stand-ins for everything that a session touches. Must not: be used by
+//! shipped code, except for what `segno demo` needs.
+
+pub mod sessions;
+pub mod sim_clock;
