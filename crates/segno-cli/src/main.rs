@@ -1,2 +1,2 @@
-//! placeholder
+//! The `segno` command.
 fn main() {}

@@ -1,0 +1,6 @@
+//! The parts of the `segno` command.
+//!
+//! Responsible for: everything that `main.rs` puts together; a library so that tests can reach it.
+//! Must not: be used by other crates.
+
+pub mod terminal;

@@ -1,0 +1,16 @@
+//! Everything between Segno and a person's terminal.
+//!
+//! Responsible for: text that cannot drive the terminal (G17), colours, layout, reading keys and
+//! lines. Must not: know sessions, models or tools; callers hand in text and get text or keys back.
+//!
+//! The safety is in the types: a [`Screen`] prints [`Text`] only, and every way to make a `Text`
+//! cleans what goes in.
+
+pub mod clean;
+pub mod diff;
+pub mod screen;
+pub mod style;
+pub mod table;
+
+pub use screen::Screen;
+pub use style::{Look, Text, Tone};

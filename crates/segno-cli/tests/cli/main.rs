@@ -1,0 +1,5 @@
+//! What the command and its terminal layer do, as a person sees it. One binary; one module per subject.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail that way")]
+
+mod clean;
