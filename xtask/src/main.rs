@@ -1,2 +1,45 @@
-//! placeholder
-fn main() {}
+//! The house's own commands: `cargo xtask test`, `cargo xtask tidy`.
+//!
+//! Responsible for: running everything that must pass, and the rules that no compiler checks. Must not:
+//! be needed to build or use Segno.
+
+mod coverage;
+mod direction;
+mod tests;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask test | tidy\n\
+    test   every test: unit, integration, crash, documentation, the example\n\
+    tidy   headers, sizes, crate direction, coverage page, forbidden words";
+
+fn main() -> ExitCode {
+    let command = std::env::args().nth(1).unwrap_or_default();
+    let done = match command.as_str() {
+        "test" => tests::run(&root()),
+        "tidy" => tidy::run(&root()),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(summary) => {
+            say(&summary);
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            say(&problem);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a command talks to its user")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map_or_else(|| manifest.clone(), PathBuf::from)
+}

@@ -4,10 +4,24 @@
 //! and the loop that drives a run. Must not: know a provider, a concrete tool, or a concrete store; it
 //! sees a [`Model`], [`Tools`] and the store traits of `segno-model`.
 
+mod blobs;
+mod effects;
+mod event;
 mod model;
+mod recovery;
+mod retry;
+mod run;
+mod session;
 mod stop;
 mod tools;
 
+pub use blobs::LARGE_VALUE_BYTES;
+pub use event::{Event, Observer};
+
 pub use model::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};
+pub use recovery::INTERRUPTED;
+pub use retry::RetryPolicy;
+pub use run::{Finished, RunEnv, RunError, Sleep, run};
+pub use session::Session;
 pub use stop::{Stop, StopHandle, StopKind};
 pub use tools::{Answer, Progress, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict};

@@ -1,0 +1,232 @@
+//! The tool calls of one reply.
+//!
+//! Responsible for: permission → intent on disk → effect → result on disk, for each call (G7), and for
+//! ending all of them on a stop. Reads that stand next to each other run together; everything else runs
+//! in the order in which the model asked, because later calls may rely on earlier ones. Must not: know
+//! a tool, or start an effect whose `action` record is not durable.
+
+use crate::event::Event;
+use crate::run::{Driver, Either, RunError, either};
+use crate::{
+    Model, Progress, StopHandle, StopKind, ToolOutput, ToolPlan, ToolRun, Tools, Verdict, blobs,
+};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use segno_model::Seq;
+use segno_model::record::{
+    Action, Approval, ApprovalState, Body, Established, Message, Outcome, ReplayClass, ToolCall,
+    ToolMessage,
+};
+use segno_model::store::{Level, SessionLog};
+use tokio::sync::mpsc;
+
+/// What the model is told about a call that a stop came before.
+const NOT_RUN: &str = "Not run: the user stopped the turn before this call started.";
+
+/// What the model is told about a refusal without a reason.
+const DENIED: &str = "The user did not allow this call.";
+
+/// A call after judging.
+enum Step {
+    Run(ToolPlan),
+    Settled(ToolOutput, Established),
+}
+
+impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
+    /// Runs the calls of the assistant message `call_seq`; each ends with exactly one result record.
+    /// Gives the kind of stop when one came.
+    pub(crate) async fn run_calls(
+        &mut self,
+        calls: &[ToolCall],
+        call_seq: Seq,
+    ) -> Result<Option<StopKind>, RunError> {
+        let mut steps = Vec::new();
+        for call in calls {
+            steps.push(self.judge(call, call_seq).await?);
+        }
+        self.announce(calls, &steps, call_seq).await?;
+        let mut i = 0;
+        while i < calls.len() {
+            let group = group_len(&steps[i..]);
+            self.run_group(&calls[i..i + group], &mut steps[i..i + group], call_seq).await?;
+            i += group;
+        }
+        Ok(self.env.stop.kind())
+    }
+
+    /// Decides about one call; a question to a person is durable before it is put.
+    async fn judge(&mut self, call: &ToolCall, call_seq: Seq) -> Result<Step, RunError> {
+        if self.env.stop.is_stopped() {
+            return Ok(not_run());
+        }
+        let (question, plan) = match self.tools.judge(call).await {
+            Verdict::Run(plan) => return Ok(Step::Run(plan)),
+            Verdict::Refuse(output) => return Ok(Step::Settled(output, Established::Permission)),
+            Verdict::Ask { question, plan } => (question, plan),
+        };
+        let asked = ApprovalState::Asked { question: question.clone() };
+        self.append(vec![approval(call, call_seq, asked)], Level::Synced).await?;
+        let stop = self.env.stop.clone();
+        let Either::First(answer) = either(self.tools.ask(call, &question), stop.stopped()).await
+        else {
+            return Ok(not_run());
+        };
+        let answered = ApprovalState::Answered {
+            allowed: answer.allowed,
+            scope: answer.scope,
+            reason: answer.reason.clone(),
+        };
+        self.append(vec![approval(call, call_seq, answered)], Level::Written).await?;
+        if answer.allowed {
+            return Ok(Step::Run(plan));
+        }
+        let told = match answer.reason {
+            Some(reason) => format!("{DENIED} Reason given: {reason}"),
+            None => DENIED.to_owned(),
+        };
+        Ok(Step::Settled(ToolOutput::denied(told), Established::Permission))
+    }
+
+    /// Puts the intents of all effects on disk, with one sync.
+    async fn announce(
+        &mut self,
+        calls: &[ToolCall],
+        steps: &[Step],
+        call_seq: Seq,
+    ) -> Result<(), RunError> {
+        let actions: Vec<Body> = calls
+            .iter()
+            .zip(steps)
+            .filter_map(|(call, step)| match step {
+                Step::Run(plan) if plan.class != ReplayClass::Read => {
+                    Some(self.action(call, plan, call_seq))
+                }
+                _ => None,
+            })
+            .collect();
+        if !actions.is_empty() {
+            self.append(actions, Level::Synced).await?;
+        }
+        Ok(())
+    }
+
+    fn action(&self, call: &ToolCall, plan: &ToolPlan, call_seq: Seq) -> Body {
+        Body::Action(Box::new(Action {
+            call_id: call.id.clone(),
+            call_seq,
+            tool: call.name.clone(),
+            class: plan.class,
+            host: self.env.owner.host.clone(),
+            boot: self.env.owner.boot.clone(),
+            key: plan.key.clone(),
+            probe: plan.probe.clone(),
+        }))
+    }
+
+    /// Runs the calls of one group together and records each result as soon as it is there, so that a
+    /// finished sibling is never lost.
+    async fn run_group(
+        &mut self,
+        calls: &[ToolCall],
+        steps: &mut [Step],
+        call_seq: Seq,
+    ) -> Result<(), RunError> {
+        let (signal, inner) = StopHandle::new();
+        let (progress, mut shown) = mpsc::unbounded_channel::<(usize, Progress)>();
+        let mut running = FuturesUnordered::new();
+        for (i, (call, step)) in calls.iter().zip(steps).enumerate() {
+            if self.env.stop.is_stopped() {
+                *step = not_run();
+            }
+            match step {
+                Step::Settled(output, how) => {
+                    self.record(call, output.clone(), *how, call_seq).await?;
+                }
+                Step::Run(_) => {
+                    self.observer.event(Event::ToolStarted(call));
+                    let (tools, stop, progress) = (self.tools, inner.clone(), progress.clone());
+                    running.push(async move {
+                        let show = move |p| drop(progress.send((i, p)));
+                        (i, tools.run(call, ToolRun { stop, progress: &show }).await)
+                    });
+                }
+            }
+        }
+        let outer = self.env.stop.clone();
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                biased;
+                Some((i, progress)) = shown.recv() => {
+                    self.observer.event(Event::ToolProgress { call_id: &calls[i].id, progress });
+                }
+                kind = outer.stopped(), if !stopping => {
+                    self.note_stopping(kind).await?;
+                    signal.stop(kind);
+                    stopping = true;
+                }
+                finished = running.next() => {
+                    let Some((i, output)) = finished else { return Ok(()) };
+                    let how = if output.outcome == Outcome::Stopped {
+                        Established::Stop
+                    } else {
+                        Established::Observed
+                    };
+                    self.record(&calls[i], output, how, call_seq).await?;
+                }
+            }
+        }
+    }
+
+    /// Records one result; large parts go into blobs first.
+    async fn record(
+        &mut self,
+        call: &ToolCall,
+        mut output: ToolOutput,
+        established: Established,
+        call_seq: Seq,
+    ) -> Result<(), RunError> {
+        while let Err(error) =
+            blobs::store_large(self.session.log_mut(), &mut output.content).await
+        {
+            self.wait_for_room(error).await?;
+        }
+        let mut whole = None;
+        while let Some(bytes) = output.whole.as_deref().filter(|_| whole.is_none()) {
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
+            match self.session.log_mut().put_blob(bytes, blobs::head(&text)).await {
+                Ok(blob) => whole = Some(blob),
+                Err(error) => self.wait_for_room(error).await?,
+            }
+        }
+        let result = ToolMessage {
+            call_id: call.id.clone(),
+            call_seq: Some(call_seq),
+            name: call.name.clone(),
+            content: output.content,
+            whole,
+            is_error: output.is_error,
+            outcome: output.outcome,
+            established,
+        };
+        let mut bodies = vec![Body::Message(Box::new(Message::Tool(result)))];
+        bodies.extend(output.task.map(Body::Task));
+        self.append(bodies, Level::Written).await?;
+        Ok(())
+    }
+}
+
+/// How many of the next steps run together: all reads and settled ones up to the next effect, or that
+/// effect alone.
+fn group_len(steps: &[Step]) -> usize {
+    let effect = |step: &Step| matches!(step, Step::Run(p) if p.class != ReplayClass::Read);
+    steps.iter().position(effect).unwrap_or(steps.len()).max(1)
+}
+
+fn not_run() -> Step {
+    Step::Settled(ToolOutput::new(NOT_RUN, true, Outcome::NotRun), Established::Stop)
+}
+
+fn approval(call: &ToolCall, call_seq: Seq, state: ApprovalState) -> Body {
+    Body::Approval(Approval { call_id: call.id.clone(), call_seq, state })
+}

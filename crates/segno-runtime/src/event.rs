@@ -1,0 +1,54 @@
+//! What an onlooker of a run is told.
+//!
+//! Responsible for: the events, and which of them may be believed. Must not: format anything.
+
+use crate::{Progress, StreamEvent};
+use segno_model::Record;
+use segno_model::record::ToolCall;
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A record is durable. Only these count (G1).
+    Recorded(&'a Record),
+    /// A model call is being made, for the `attempt`-th time in this step.
+    Asking {
+        /// From 1.
+        attempt: u32,
+    },
+    /// A piece of a reply that may still be lost.
+    Stream(StreamEvent),
+    /// What was streamed of this reply is void: it will be asked for again.
+    Retry {
+        /// Why.
+        reason: &'a str,
+        /// After this many milliseconds.
+        wait_ms: u64,
+    },
+    /// A call starts to run.
+    ToolStarted(&'a ToolCall),
+    /// Output of a running call.
+    ToolProgress {
+        /// The call's id.
+        call_id: &'a str,
+        /// What.
+        progress: Progress,
+    },
+    /// The run waits because nothing can be written; it goes on by itself when it can (G16).
+    Paused {
+        /// Why.
+        reason: &'a str,
+    },
+}
+
+/// Sees events.
+pub trait Observer: Send {
+    /// Takes one; must not block for long.
+    fn event(&mut self, event: Event<'_>);
+}
+
+impl<F: FnMut(Event<'_>) + Send> Observer for F {
+    fn event(&mut self, event: Event<'_>) {
+        self(event);
+    }
+}

@@ -1,0 +1,428 @@
+//! One run: from an input to its end.
+//!
+//! Responsible for: what is written when, and synced before what (section 4 of the design):
+//! input (1 sync) → request (1 each) → reply → tools (at most 2 per round) → … → end (1). Must not:
+//! know a provider or a tool, or keep anything in memory that the log does not have.
+
+use crate::event::{Event, Observer};
+use crate::retry::{self, Next, RetryPolicy};
+use crate::session::Session;
+use crate::{Model, ModelError, ModelRequest, Stop, StopKind, StreamEvent, Tools, blobs};
+use segno_model::context::{Context, ContextMessage};
+use segno_model::record::{
+    AssistantBlock, AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState,
+    StopReason, UserMessage,
+};
+use segno_model::Record;
+use segno_model::store::{Level, Owner, SessionLog, StoreError};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Waits some milliseconds.
+pub type Sleep = Arc<dyn Fn(u64) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// How long a run waits before it tries to write again on a full disk.
+const NO_ROOM_WAIT_MS: u64 = 1_000;
+
+/// A reply whose own items would make the record larger than this is stored without them.
+const MAX_NATIVE_BYTES: usize = 512 * 1024;
+
+/// What a run is given besides the session.
+pub struct RunEnv<'a> {
+    /// The model that is asked.
+    pub model: ModelRef,
+    /// The system prompt.
+    pub system: &'a str,
+    /// The thinking level.
+    pub thinking: Option<String>,
+    /// Who runs it.
+    pub owner: Owner,
+    /// When failed calls are repeated.
+    pub retry: RetryPolicy,
+    /// Model calls at most, retries included; the run is `exhausted` after that.
+    pub max_requests: Option<u64>,
+    /// The timer.
+    pub sleep: Sleep,
+    /// The user's stop or a shutdown.
+    pub stop: Stop,
+}
+
+/// A run that could not be ended in the log.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The store failed; what was acknowledged is there.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// The end, as recorded.
+    pub end: RunEnd,
+    /// More about it.
+    pub reason: Option<String>,
+    /// The text of this run's last reply; never one of an earlier run.
+    pub text: String,
+    /// When the model failed: how.
+    pub error: Option<ModelError>,
+}
+
+/// Runs `input` to its end. The input is durable before the model is called; every step is as the
+/// module says. The same call works on a new session and on one that was interrupted.
+///
+/// # Errors
+/// [`RunError::Store`] when the log could not be written; the run is then open and the next opening
+/// settles it.
+pub async fn run<L: SessionLog, M: Model, T: Tools>(
+    session: &mut Session<L>,
+    model: &M,
+    tools: &T,
+    env: RunEnv<'_>,
+    mut input: UserMessage,
+    observer: &mut dyn Observer,
+) -> Result<Finished, RunError> {
+    blobs::store_large(session.log_mut(), &mut input.content).await?;
+    let run = session.state().in_force.totals.runs + 1;
+    let owner = format!("pid {} on {}, boot {}", env.owner.pid, env.owner.host, env.owner.boot);
+    let started = Run { run, state: RunState::Started { attempt: 1, owner } };
+    let message = Body::Message(Box::new(Message::User(input)));
+    session.append(vec![Body::Run(started), message], Level::Synced).await?;
+    let mut driver = Driver {
+        session,
+        model,
+        tools,
+        env,
+        observer,
+        run,
+        requests: 0,
+        thinking_dropped: false,
+        text: String::new(),
+    };
+    driver.show();
+    driver.drive().await
+}
+
+/// A run in progress. Its tools' part is in [`crate::effects`].
+pub(crate) struct Driver<'a, L: SessionLog, M, T> {
+    pub(crate) session: &'a mut Session<L>,
+    model: &'a M,
+    pub(crate) tools: &'a T,
+    pub(crate) env: RunEnv<'a>,
+    pub(crate) observer: &'a mut dyn Observer,
+    run: u64,
+    requests: u64,
+    thinking_dropped: bool,
+    text: String,
+}
+
+/// What a step's model call came to.
+enum Asked {
+    Reply(AssistantMessage),
+    /// Stopped; the text so far.
+    Stopped(StopKind, String),
+    Failed(ModelError),
+    Exhausted,
+}
+
+impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
+    async fn drive(&mut self) -> Result<Finished, RunError> {
+        loop {
+            let reply = match self.ask().await? {
+                Asked::Reply(reply) => reply,
+                Asked::Stopped(kind, text) => return self.stopped(kind, text).await,
+                Asked::Failed(error) => return self.failed(error).await,
+                Asked::Exhausted => {
+                    let reason = Some("the limit of model calls was reached".to_owned());
+                    return self.end(Vec::new(), RunEnd::Exhausted, reason).await;
+                }
+            };
+            self.text = reply.text();
+            if reply.calls().next().is_none() {
+                let (end, reason) = end_of_reply(reply.stop);
+                let message = Body::Message(Box::new(Message::Assistant(reply)));
+                return self.end(vec![message], end, reason).await;
+            }
+            if let Some(kind) = self.round(reply).await? {
+                return self.stopped(kind, String::new()).await;
+            }
+        }
+    }
+
+    /// One step's model call, with its retries; each attempt is announced by a synced `request`.
+    async fn ask(&mut self) -> Result<Asked, RunError> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            if let Some(kind) = self.env.stop.kind() {
+                return Ok(Asked::Stopped(kind, String::new()));
+            }
+            if self.env.max_requests.is_some_and(|max| self.requests >= max) {
+                return Ok(Asked::Exhausted);
+            }
+            let (error, streamed) = match self.ask_once(attempt).await? {
+                Ok(reply) => return Ok(Asked::Reply(reply)),
+                Err(Interruption::Stopped(kind, text)) => return Ok(Asked::Stopped(kind, text)),
+                Err(Interruption::Error(error, streamed)) => (error, streamed),
+            };
+            match retry::decide(self.env.retry, attempt, self.thinking_dropped, &error) {
+                Next::Fail => {
+                    self.text = streamed;
+                    return Ok(Asked::Failed(error));
+                }
+                Next::WithoutThinking => self.thinking_dropped = true,
+                Next::Retry { wait_ms } => {
+                    self.observer.event(Event::Retry { reason: &error.message, wait_ms });
+                    let stop = self.env.stop.clone();
+                    let _ = either((self.env.sleep)(wait_ms), stop.stopped()).await;
+                }
+            }
+        }
+    }
+
+    async fn ask_once(
+        &mut self,
+        attempt: u32,
+    ) -> Result<Result<AssistantMessage, Interruption>, RunError> {
+        let context = self.request_context().await;
+        let number = self.session.state().in_force.totals.requests + 1;
+        let request = Request {
+            number,
+            model: self.env.model.clone(),
+            estimate: estimate(self.env.system, &context),
+            purpose: None,
+        };
+        let records = self.append(vec![Body::Request(request)], Level::Synced).await?;
+        self.requests += 1;
+        self.observer.event(Event::Asking { attempt });
+        let specs = self.tools.specs();
+        let request = ModelRequest {
+            model: &self.env.model,
+            system: self.env.system,
+            tools: &specs,
+            messages: &context.messages,
+            thinking: self.env.thinking.as_deref(),
+            session: self.session.id(),
+        };
+        let mut streamed = String::new();
+        let observer = &mut *self.observer;
+        let mut events = |event: StreamEvent| {
+            if let StreamEvent::Text(text) = &event {
+                streamed.push_str(text);
+            }
+            observer.event(Event::Stream(event));
+        };
+        let outcome = either(self.model.reply(request, &mut events), self.env.stop.stopped()).await;
+        Ok(match outcome {
+            Either::First(Ok(mut reply)) => {
+                reply.request = records.last().map(Record::seq);
+                drop_large_native(&mut reply);
+                Ok(reply)
+            }
+            Either::First(Err(error)) => Err(Interruption::Error(error, streamed)),
+            Either::Second(kind) => Err(Interruption::Stopped(kind, streamed)),
+        })
+    }
+
+    async fn request_context(&self) -> Context {
+        let mut context = self.session.context(&self.env.model);
+        if self.thinking_dropped {
+            context = context.without_thinking();
+        }
+        blobs::resolve(self.session.log(), &mut context).await;
+        context
+    }
+
+    /// The tools of one reply. Gives the stop's kind when the run is to end.
+    async fn round(&mut self, reply: AssistantMessage) -> Result<Option<StopKind>, RunError> {
+        let calls: Vec<_> = reply.calls().cloned().collect();
+        let message = Body::Message(Box::new(Message::Assistant(reply)));
+        let records = self.append(vec![message], Level::Written).await?;
+        let call_seq = records.last().map_or(0, Record::seq);
+        let stopped = self.run_calls(&calls, call_seq).await?;
+        self.session.sync().await?;
+        self.show();
+        Ok(stopped)
+    }
+
+    async fn stopped(&mut self, kind: StopKind, text: String) -> Result<Finished, RunError> {
+        let mut bodies = Vec::new();
+        if !text.trim().is_empty() {
+            self.text.clone_from(&text);
+            bodies.push(partial(&self.env.model, text, StopReason::Stopped));
+        }
+        match kind {
+            StopKind::User => {
+                self.note_stopping(kind).await?;
+                self.end(bodies, RunEnd::Stopped, None).await
+            }
+            StopKind::Shutdown => {
+                let reason = Some("Segno was shut down".to_owned());
+                self.end(bodies, RunEnd::Suspended, reason).await
+            }
+        }
+    }
+
+    async fn failed(&mut self, error: ModelError) -> Result<Finished, RunError> {
+        let mut bodies = Vec::new();
+        if !self.text.trim().is_empty() {
+            bodies.push(partial(&self.env.model, self.text.clone(), StopReason::Broken));
+        }
+        let finished = self.end(bodies, RunEnd::Failed, Some(error.message.clone())).await?;
+        Ok(Finished { error: Some(error), ..finished })
+    }
+
+    async fn end(
+        &mut self,
+        mut bodies: Vec<Body>,
+        end: RunEnd,
+        reason: Option<String>,
+    ) -> Result<Finished, RunError> {
+        let state = RunState::Ended { end, reason: reason.clone() };
+        bodies.push(Body::Run(Run { run: self.run, state }));
+        self.append(bodies, Level::Synced).await?;
+        Ok(Finished { end, reason, text: std::mem::take(&mut self.text), error: None })
+    }
+}
+
+/// What every part of a run needs.
+impl<L: SessionLog, M, T> Driver<'_, L, M, T> {
+    /// Shows what has become durable.
+    fn show(&mut self) {
+        for record in self.session.take_durable() {
+            self.observer.event(Event::Recorded(&record));
+        }
+    }
+
+    /// A stop is durable before anything is signalled (G9). A shutdown is not a stop.
+    pub(crate) async fn note_stopping(&mut self, kind: StopKind) -> Result<(), RunError> {
+        let noted = self.session.state().in_force.open_run.as_ref().is_none_or(|r| r.stopping);
+        if kind == StopKind::Shutdown || noted {
+            return Ok(());
+        }
+        let state = RunState::Stopping { parked: Vec::new() };
+        let body = Body::Run(Run { run: self.run, state });
+        match self.session.append(vec![body], Level::Synced).await {
+            // Without room the stop cannot be noted, but it still works (G16).
+            Ok(_) | Err(StoreError::NoRoom(_)) => {
+                self.show();
+                Ok(())
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Appends; on a full disk it waits until there is room or a stop comes (G16).
+    pub(crate) async fn append(
+        &mut self,
+        bodies: Vec<Body>,
+        level: Level,
+    ) -> Result<Vec<Record>, RunError> {
+        loop {
+            match self.session.append(bodies.clone(), level).await {
+                Ok(records) => {
+                    if level == Level::Synced {
+                        self.show();
+                    }
+                    return Ok(records);
+                }
+                Err(error) => self.wait_for_room(error).await?,
+            }
+        }
+    }
+
+    /// Waits a while when `error` is a full disk and nobody asked for a stop; gives it back otherwise.
+    pub(crate) async fn wait_for_room(&mut self, error: StoreError) -> Result<(), RunError> {
+        if !matches!(error, StoreError::NoRoom(_)) || self.env.stop.is_stopped() {
+            return Err(error.into());
+        }
+        self.observer.event(Event::Paused { reason: &error.to_string() });
+        let stop = self.env.stop.clone();
+        let _ = either((self.env.sleep)(NO_ROOM_WAIT_MS), stop.stopped()).await;
+        Ok(())
+    }
+}
+
+enum Interruption {
+    Stopped(StopKind, String),
+    Error(ModelError, String),
+}
+
+/// How a run ends when the model has nothing more to do.
+fn end_of_reply(stop: StopReason) -> (RunEnd, Option<String>) {
+    match stop {
+        StopReason::Refusal => (RunEnd::Failed, Some("the model refused to answer".to_owned())),
+        StopReason::Length => {
+            (RunEnd::Completed, Some("the reply reached the output limit".to_owned()))
+        }
+        _ => (RunEnd::Completed, None),
+    }
+}
+
+/// A reply of which only finished text is kept.
+fn partial(model: &ModelRef, text: String, stop: StopReason) -> Body {
+    let content = vec![AssistantBlock::Text { text }];
+    let reply = AssistantMessage {
+        content,
+        model: model.clone(),
+        stop,
+        partial: true,
+        ..AssistantMessage::default()
+    };
+    Body::Message(Box::new(Message::Assistant(reply)))
+}
+
+fn drop_large_native(reply: &mut AssistantMessage) {
+    if reply.native.as_ref().is_some_and(|n| n.items.get().len() > MAX_NATIVE_BYTES) {
+        reply.native = None;
+    }
+}
+
+/// A rough count of tokens: four bytes each.
+fn estimate(system: &str, context: &Context) -> u64 {
+    let bytes: usize = context
+        .messages
+        .iter()
+        .map(|message| match message {
+            ContextMessage::User { content, .. } => content.iter().map(block_bytes).sum(),
+            ContextMessage::Assistant(turn) => turn.content.iter().map(turn_bytes).sum(),
+            ContextMessage::Results(results) => {
+                results.iter().flat_map(|r| &r.content).map(block_bytes).sum::<usize>()
+            }
+        })
+        .sum();
+    (system.len() + bytes) as u64 / 4
+}
+
+fn block_bytes(block: &segno_model::record::Block) -> usize {
+    match block {
+        segno_model::record::Block::Text { text } => text.head().len(),
+        _ => 4 * 1_500,
+    }
+}
+
+fn turn_bytes(block: &AssistantBlock) -> usize {
+    match block {
+        AssistantBlock::Text { text } => text.len(),
+        AssistantBlock::Thinking { text, signature, .. } => {
+            text.len() + signature.as_ref().map_or(0, String::len)
+        }
+        AssistantBlock::ToolCall(call) => call.name.len() + call.arguments.len(),
+        AssistantBlock::Unknown => 0,
+    }
+}
+
+pub(crate) enum Either<A, B> {
+    First(A),
+    Second(B),
+}
+
+/// Whichever is ready first; the first one is asked first.
+pub(crate) async fn either<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
+    let (a, b) = (std::pin::pin!(a), std::pin::pin!(b));
+    match futures_util::future::select(a, b).await {
+        futures_util::future::Either::Left((a, _)) => Either::First(a),
+        futures_util::future::Either::Right((b, _)) => Either::Second(b),
+    }
+}

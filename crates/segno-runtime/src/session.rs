@@ -1,0 +1,248 @@
+//! A session open for work.
+//!
+//! Responsible for: the log, the active records in memory, and the rule that memory moves only after
+//! a write succeeded and nothing is shown before it is durable (G1). Recovery's findings are held back
+//! and written with the first append, so that looking at a session changes no byte. Must not: drive a
+//! run (that is [`crate::run`]) or call a model.
+
+use crate::recovery;
+use segno_model::batch::Draft;
+use segno_model::context::{self, Context};
+use segno_model::finding::Finding;
+use segno_model::record::{
+    Body, Compaction, CompactionState, Environment, Header, Label, ModelChange, ModelRef, Name,
+    ThinkingChange, Tip,
+};
+use segno_model::state::State;
+use segno_model::store::{Active, Clock, Level, Opened, SessionLog, StoreError};
+use segno_model::{Pos, Record, Seq, SessionId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A session with the writer's right, judged.
+pub struct Session<L: SessionLog> {
+    log: L,
+    clock: Arc<dyn Clock>,
+    /// Ascending by seq: the active part, and everything appended since.
+    records: BTreeMap<Seq, Record>,
+    findings: Vec<Finding>,
+    /// Goes into the next batch, in front of it.
+    queued: Vec<Body>,
+    recovery_pending: bool,
+    /// Appended but not yet durable, hence not yet shown.
+    unshown: Vec<Record>,
+}
+
+impl<L: SessionLog> Session<L> {
+    /// A new session over a log that does not exist yet. Nothing is written before the first input.
+    pub fn new(log: L, clock: Arc<dyn Clock>) -> Self {
+        let opened = Opened { log, active: Active::default() };
+        Self { recovery_pending: false, ..Self::resume(opened, clock) }
+    }
+
+    /// Goes on with an opened session. Changes no byte; what recovery has to say is written with the
+    /// first append.
+    pub fn resume(opened: Opened<L>, clock: Arc<dyn Clock>) -> Self {
+        let Opened { log, active } = opened;
+        Self {
+            log,
+            clock,
+            records: active.records.into_iter().map(|r| (r.seq(), r)).collect(),
+            findings: active.findings,
+            queued: Vec::new(),
+            recovery_pending: true,
+            unshown: Vec::new(),
+        }
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.log.header().id
+    }
+
+    /// Line 1.
+    pub fn header(&self) -> &Header {
+        self.log.header()
+    }
+
+    /// The state after everything appended.
+    pub fn state(&self) -> &State {
+        self.log.state()
+    }
+
+    /// What was noticed when the session was opened.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// The active records, in the order of the log.
+    pub fn records(&self) -> Vec<Record> {
+        self.records.values().cloned().collect()
+    }
+
+    /// Whether something is on disk that can be resumed: a header and at least one record.
+    pub fn is_durable(&self) -> bool {
+        self.state().next_seq > 1 && self.unshown.is_empty()
+    }
+
+    /// The log, for its blobs.
+    pub fn log(&self) -> &L {
+        &self.log
+    }
+
+    /// The log, for its blobs.
+    pub fn log_mut(&mut self) -> &mut L {
+        &mut self.log
+    }
+
+    /// The next request's messages for `model`.
+    pub fn context(&self, model: &ModelRef) -> Context {
+        context::build(&self.records(), self.state().tip()).for_model(model)
+    }
+
+    /// Appends records, with recovery's and the queued ones in front of them.
+    ///
+    /// # Errors
+    /// As the store; memory is unchanged then.
+    pub async fn append(
+        &mut self,
+        bodies: Vec<Body>,
+        level: Level,
+    ) -> Result<Vec<Record>, StoreError> {
+        let mut all = if self.recovery_pending { self.recovery() } else { Vec::new() };
+        all.extend(self.queued.iter().cloned());
+        all.extend(bodies);
+        let at = self.clock.now();
+        let drafts = all.into_iter().map(|body| Draft::new(at, body)).collect();
+        let records = self.log.append(drafts, level).await?;
+        self.recovery_pending = false;
+        self.queued.clear();
+        self.records.extend(records.iter().map(|r| (r.seq(), r.clone())));
+        self.unshown.extend(records.iter().cloned());
+        Ok(records)
+    }
+
+    /// Makes everything appended durable.
+    ///
+    /// # Errors
+    /// As the store; the session can then no longer write.
+    pub async fn sync(&mut self) -> Result<(), StoreError> {
+        self.log.sync().await
+    }
+
+    /// Hands out what became durable since the last call; to be called after a synced append or a
+    /// sync, so that events never run ahead of the disk.
+    pub fn take_durable(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.unshown)
+    }
+
+    /// Puts a record in front of the next batch. For what counts only together with an input: the
+    /// surroundings, instructions that changed, settings of a session that does not exist yet.
+    pub fn queue(&mut self, body: Body) {
+        self.queued.push(body);
+    }
+
+    /// Records a setting: durable at once when the session exists, with its first input otherwise.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn set(&mut self, body: Body) -> Result<(), StoreError> {
+        if self.state().next_seq == 0 {
+            self.queue(body);
+            return Ok(());
+        }
+        self.append(vec![body], Level::Synced).await.map(|_| ())
+    }
+
+    /// Sets the model from here on.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn set_model(&mut self, model: ModelRef, chosen: bool) -> Result<(), StoreError> {
+        let now = &self.state().in_force;
+        if now.model.as_ref() == Some(&model) && (now.model_chosen || !chosen) {
+            return Ok(());
+        }
+        self.set(Body::Model(ModelChange { model, chosen })).await
+    }
+
+    /// Sets the thinking level from here on.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn set_thinking(&mut self, level: &str) -> Result<(), StoreError> {
+        if self.state().in_force.thinking.as_deref() == Some(level) {
+            return Ok(());
+        }
+        self.set(Body::Thinking(ThinkingChange { level: level.to_owned() })).await
+    }
+
+    /// Names the session; an empty name removes it.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn set_name(&mut self, name: &str) -> Result<(), StoreError> {
+        self.set(Body::Name(Name { name: name.to_owned() })).await
+    }
+
+    /// Labels a record; an empty label removes it.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn set_label(&mut self, target: Pos, label: &str) -> Result<(), StoreError> {
+        self.set(Body::Label(Label { target, label: label.to_owned() })).await
+    }
+
+    /// Notes the surroundings for the next batch, when they differ from those in force.
+    pub fn note_environment(&mut self, environment: Environment) -> bool {
+        let changed = self.state().in_force.environment.as_ref() != Some(&environment);
+        if changed {
+            self.queue(Body::Environment(Box::new(environment)));
+        }
+        changed
+    }
+
+    /// Moves the tip, durably, and reads what its context needs.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn navigate(&mut self, tip: Option<Pos>) -> Result<(), StoreError> {
+        self.append(vec![Body::Tip(Tip { tip })], Level::Synced).await?;
+        self.reload().await
+    }
+
+    /// Marks a compaction as begun.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn begin_compaction(&mut self) -> Result<(), StoreError> {
+        let started = Compaction::marker(CompactionState::Started, None);
+        self.append(vec![Body::Compaction(Box::new(started))], Level::Synced).await.map(|_| ())
+    }
+
+    /// Ends a compaction, done or failed; the active part shrinks with a done one.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn end_compaction(&mut self, compaction: Compaction) -> Result<(), StoreError> {
+        let done = compaction.state == CompactionState::Done;
+        self.append(vec![Body::Compaction(Box::new(compaction))], Level::Synced).await?;
+        if done { self.reload().await } else { Ok(()) }
+    }
+
+    async fn reload(&mut self) -> Result<(), StoreError> {
+        let active = self.log.active(self.state().tip()).await?;
+        self.records = active.records.into_iter().map(|r| (r.seq(), r)).collect();
+        Ok(())
+    }
+
+    fn recovery(&self) -> Vec<Body> {
+        let context = context::build(&self.records(), self.state().tip());
+        recovery::settle(&self.state().in_force, &context.unanswered)
+    }
+
+    /// What recovery will write with the first append; for people.
+    pub fn pending_recovery(&self) -> Vec<Body> {
+        if self.recovery_pending { self.recovery() } else { Vec::new() }
+    }
+}

@@ -1,0 +1,64 @@
+//! Runs every test and adds up the totals.
+//!
+//! Responsible for: one command for all of them. Must not: select or skip tests.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[derive(Default)]
+struct Totals {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+/// Runs all tests of the workspace; the release and development profiles share one build.
+pub(crate) fn run(root: &Path) -> Result<String, String> {
+    let mut totals = Totals::default();
+    let tests = cargo(root, &["test", "--workspace", "--locked", "--no-fail-fast"], &mut totals)?;
+    let embed = cargo(root, &["run", "--quiet", "--locked", "--example", "embed"], &mut totals)?;
+    if embed {
+        totals.passed += 1;
+    } else {
+        totals.failed += 1;
+    }
+    let line = format!(
+        "{} passed, {} failed, {} skipped",
+        totals.passed, totals.failed, totals.ignored
+    );
+    if tests && embed && totals.failed == 0 { Ok(line) } else { Err(line) }
+}
+
+/// Runs cargo, passes its output on, and counts its result lines.
+fn cargo(root: &Path, args: &[&str], totals: &mut Totals) -> Result<bool, String> {
+    let mut child = Command::new(env!("CARGO"))
+        .args(args)
+        .current_dir(root)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("cargo could not be started: {e}"))?;
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            crate::say(&line);
+            count(&line, totals);
+        }
+    }
+    child.wait().map(|status| status.success()).map_err(|e| e.to_string())
+}
+
+/// `test result: ok. 3 passed; 0 failed; 1 ignored; …`
+fn count(line: &str, totals: &mut Totals) {
+    let Some(rest) = line.strip_prefix("test result: ") else { return };
+    for part in rest.split([';', '.']) {
+        let mut words = part.split_whitespace();
+        let (Some(number), Some(what)) = (words.next(), words.next()) else { continue };
+        let Ok(number) = number.parse::<u64>() else { continue };
+        match what {
+            "passed" => totals.passed += number,
+            "failed" => totals.failed += number,
+            "ignored" => totals.ignored += number,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! House rules that no compiler checks.
+//!
+//! Responsible for: module headers, file sizes, forbidden words, and calling the other checks. Must
+//! not: rewrite anything.
+
+use crate::{coverage, direction};
+use std::path::{Path, PathBuf};
+
+/// Longest source file, tests in it included.
+const MAX_LINES: usize = 800;
+
+/// Words that must not stay in sources, split so that this file does not contain them.
+const FORBIDDEN: &[&str] = &[
+    concat!("to", "do!("),
+    concat!("unimple", "mented!("),
+    concat!("db", "g!("),
+    concat!("/wo", "rk/"),
+    concat!("#[ig", "nore"),
+];
+
+/// Runs all checks; lists every violation.
+pub(crate) fn run(root: &Path) -> Result<String, String> {
+    let mut problems = direction::check(root)?;
+    let files = sources(root)?;
+    for file in &files {
+        let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+        let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
+        check_file(&name, &text, &mut problems);
+    }
+    problems.extend(coverage::check(root, &files)?);
+    if problems.is_empty() {
+        return Ok(format!("tidy: {} files, no problem", files.len()));
+    }
+    Err(format!("{}\ntidy: {} problem(s)", problems.join("\n"), problems.len()))
+}
+
+fn check_file(name: &str, text: &str, problems: &mut Vec<String>) {
+    let lines = text.lines().count();
+    if lines > MAX_LINES {
+        problems.push(format!("{name}: {lines} lines (at most {MAX_LINES})"));
+    }
+    let is_test = name.contains("/tests/") || name.starts_with("examples/");
+    let header: String =
+        text.lines().take_while(|l| l.starts_with("//!")).collect::<Vec<_>>().join(" ");
+    if header.is_empty() {
+        problems.push(format!("{name}: no module header"));
+    } else if !is_test && !(header.contains("Responsible for:") && header.contains("Must")) {
+        problems.push(format!("{name}: the header does not say what it is responsible for and what \
+            must not enter it"));
+    }
+    for (number, line) in text.lines().enumerate() {
+        for word in FORBIDDEN.iter().filter(|w| line.contains(**w)) {
+            problems.push(format!("{name}:{}: contains {word}", number + 1));
+        }
+    }
+}
+
+/// All Rust sources of the project, sorted.
+fn sources(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.join("crates"), root.join("xtask"), root.join("examples")];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        for entry in entries.filter_map(Result::ok) {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
