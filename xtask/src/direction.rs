@@ -15,10 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("segno-agent", &["segno-model", "segno-runtime"]),
     // Test equipment, and the scripted model server of `segno demo`.
     ("segno-testkit", &["segno-model", "segno-store"]),
-    (
-        "segno-cli",
-        &["segno-model", "segno-store", "segno-runtime", "segno-agent", "segno-testkit"],
-    ),
+    ("segno-cli", &["segno-model", "segno-store", "segno-runtime", "segno-agent", "segno-testkit"]),
     ("xtask", &[]),
 ];
 

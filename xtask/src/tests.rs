@@ -23,10 +23,8 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
     } else {
         totals.failed += 1;
     }
-    let line = format!(
-        "{} passed, {} failed, {} skipped",
-        totals.passed, totals.failed, totals.ignored
-    );
+    let line =
+        format!("{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.ignored);
     if tests && embed && totals.failed == 0 { Ok(line) } else { Err(line) }
 }
 

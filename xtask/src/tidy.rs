@@ -44,9 +44,11 @@ fn check_file(name: &str, text: &str, problems: &mut Vec<String>) {
         text.lines().take_while(|l| l.starts_with("//!")).collect::<Vec<_>>().join(" ");
     if header.is_empty() {
         problems.push(format!("{name}: no module header"));
-    } else if !is_test && !(header.contains("Responsible for:") && header.contains("Must")) {
-        problems.push(format!("{name}: the header does not say what it is responsible for and what \
-            must not enter it"));
+    } else if !(is_test || header.contains("Responsible for:") && header.contains("Must")) {
+        problems.push(format!(
+            "{name}: the header does not say what it is responsible for and what \
+            must not enter it"
+        ));
     }
     for (number, line) in text.lines().enumerate() {
         for word in FORBIDDEN.iter().filter(|w| line.contains(**w)) {
@@ -60,7 +62,8 @@ fn sources(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut folders = vec![root.join("crates"), root.join("xtask"), root.join("examples")];
     while let Some(folder) = folders.pop() {
-        let entries = std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let entries =
+            std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         for entry in entries.filter_map(Result::ok) {
             let path = entry.path();
             if path.is_dir() {

@@ -4,7 +4,9 @@
 //! the active context. Must not: contain the folding rules ([`crate::state`]).
 
 use crate::id::{Pos, Seq};
-use crate::record::{Action, Approval, Child, Environment, ModelRef, ProjectFacts, RunEnd, Task, Usage};
+use crate::record::{
+    Action, Approval, Child, Environment, ModelRef, ProjectFacts, RunEnd, Task, Usage,
+};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -186,8 +186,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         established: Established,
         call_seq: Seq,
     ) -> Result<(), RunError> {
-        while let Err(error) =
-            blobs::store_large(self.session.log_mut(), &mut output.content).await
+        while let Err(error) = blobs::store_large(self.session.log_mut(), &mut output.content).await
         {
             self.wait_for_room(error).await?;
         }

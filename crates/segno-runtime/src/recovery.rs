@@ -31,9 +31,8 @@ pub(crate) fn settle(state: &Checkpoint, unanswered: &[Unanswered]) -> Vec<Body>
         .collect();
     bodies.extend(state.open_actions.iter().filter_map(|open| {
         let action = &open.action;
-        let listed = unanswered
-            .iter()
-            .any(|u| u.call_seq == action.call_seq && u.call_id == action.call_id);
+        let listed =
+            unanswered.iter().any(|u| u.call_seq == action.call_seq && u.call_id == action.call_id);
         (!listed).then(|| unknown_result(&action.call_id, action.call_seq, &action.tool))
     }));
     if state.open_compaction.is_some() {
@@ -101,7 +100,9 @@ mod tests {
                 other => format!("{other:?}"),
             },
             Body::Compaction(c) => format!("compaction {:?}", c.state),
-            Body::Run(Run { run, state: RunState::Ended { end, .. } }) => format!("run {run} {end:?}"),
+            Body::Run(Run { run, state: RunState::Ended { end, .. } }) => {
+                format!("run {run} {end:?}")
+            }
             other => other.kind().to_owned(),
         }
     }
@@ -118,11 +119,7 @@ mod tests {
                     (vec![action("a", 4)], vec![], "a@Some(4) Unknown"),
                     (vec![], vec![("b", 5)], "b@Some(5) Unknown"),
                     (vec![action("a", 4)], vec![("a", 4)], "a@Some(4) Unknown"),
-                    (
-                        vec![action("a", 2)],
-                        vec![("a", 4)],
-                        "a@Some(4) Unknown, a@Some(2) Unknown",
-                    ),
+                    (vec![action("a", 2)], vec![("a", 4)], "a@Some(4) Unknown, a@Some(2) Unknown"),
                 ] {
                     let state = Checkpoint {
                         open_run: run.map(open_run),
@@ -138,11 +135,14 @@ mod tests {
                             name: "bash".to_owned(),
                         })
                         .collect();
-                    let expected: Vec<&str> =
-                        [results, if compaction.is_some() { "compaction Failed" } else { "" }, run_text]
-                            .into_iter()
-                            .filter(|s| !s.is_empty())
-                            .collect();
+                    let expected: Vec<&str> = [
+                        results,
+                        if compaction.is_some() { "compaction Failed" } else { "" },
+                        run_text,
+                    ]
+                    .into_iter()
+                    .filter(|s| !s.is_empty())
+                    .collect();
                     assert_eq!(text(&settle(&state, &unanswered)), expected.join(", "));
                 }
             }

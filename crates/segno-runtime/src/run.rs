@@ -8,12 +8,12 @@ use crate::event::{Event, Observer};
 use crate::retry::{self, Next, RetryPolicy};
 use crate::session::Session;
 use crate::{Model, ModelError, ModelRequest, Stop, StopKind, StreamEvent, Tools, blobs};
+use segno_model::Record;
 use segno_model::context::{Context, ContextMessage};
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState,
     StopReason, UserMessage,
 };
-use segno_model::Record;
 use segno_model::store::{Level, Owner, SessionLog, StoreError};
 use std::future::Future;
 use std::pin::Pin;
@@ -228,7 +228,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     async fn request_context(&self) -> Context {
         let mut context = self.session.context(&self.env.model);
         if self.thinking_dropped {
-            context = context.without_thinking();
+            drop_thinking(&mut context);
         }
         blobs::resolve(self.session.log(), &mut context).await;
         context
@@ -371,6 +371,16 @@ fn partial(model: &ModelRef, text: String, stop: StopReason) -> Body {
         ..AssistantMessage::default()
     };
     Body::Message(Box::new(Message::Assistant(reply)))
+}
+
+/// Leaves out what the provider signed; a turn that was only that goes.
+fn drop_thinking(context: &mut Context) {
+    context.messages.retain_mut(|message| {
+        let ContextMessage::Assistant(turn) = message else { return true };
+        turn.native = None;
+        turn.content.retain(|block| !matches!(block, AssistantBlock::Thinking { .. }));
+        !turn.content.is_empty()
+    });
 }
 
 fn drop_large_native(reply: &mut AssistantMessage) {

@@ -97,7 +97,8 @@ impl<L: SessionLog> Session<L> {
 
     /// The next request's messages for `model`.
     pub fn context(&self, model: &ModelRef) -> Context {
-        context::build(&self.records(), self.state().tip()).for_model(model)
+        let _ = model;
+        context::build(&self.records(), self.state().tip())
     }
 
     /// Appends records, with recovery's and the queued ones in front of them.
