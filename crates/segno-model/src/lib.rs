@@ -9,10 +9,12 @@ pub mod context;
 pub mod finding;
 pub mod id;
 pub mod line;
+pub mod pairing;
 pub mod record;
 pub mod state;
 pub mod store;
 pub mod time;
+pub mod tree;
 
 pub use checkpoint::Checkpoint;
 pub use id::{Pos, Seq, SessionId};

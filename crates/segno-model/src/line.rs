@@ -61,10 +61,15 @@ impl Record {
         Pos { seq: self.envelope.seq, offset: self.offset, crc: self.crc }
     }
 
-    /// Whether it moves the tip.
+    /// Whether it moves the tip. A record that this version cannot read is a node when it names a
+    /// parent (only nodes do), or when it is a message (the first one has no parent), so that what
+    /// follows it stays connected.
     #[must_use]
     pub fn is_node(&self) -> bool {
-        self.body.is_node()
+        match &self.body {
+            Body::Unknown { kind, .. } => self.envelope.parent.is_some() || kind == "message",
+            body => body.is_node(),
+        }
     }
 }
 

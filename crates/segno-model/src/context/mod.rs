@@ -2,11 +2,33 @@
 //!
 //! Responsible for: the pure function from records to messages, with a trace of why each record is in
 //! or out. Must not: read blobs, estimate by the clock, or know a provider's wire format.
+//!
+//! The order is: the newest summary on the path, what it keeps singly, the path from its first kept
+//! record on. Behind each turn with calls stand their results, wherever those were recorded. A turn of
+//! the model always follows something that the user's side said, and something always follows it: where
+//! the log has nothing, a fixed notice stands. So the messages of a log are the beginning of the
+//! messages of every longer one, as long as only messages are added (G10); what can differ is the
+//! trailing notice and the placeholder of a call whose result comes later.
 
+mod place;
+mod results;
+mod rule;
+mod shape;
+
+pub use rule::{RULES, Rule};
+
+use crate::finding::Finding;
 use crate::id::{Pos, Seq};
 use crate::line::Record;
-use crate::record::{AssistantBlock, Block, ModelRef, Native};
+use crate::pairing::SentIds;
+use crate::record::{AssistantBlock, Block, ModelRef, Native, ToolCall};
+use crate::tree::Tree;
+use place::{Place, Places};
+use results::{Results, result_of};
+use rule::{Content, Facts};
 use serde::Serialize;
+use shape::{Edits, Said, Shaped};
+use std::collections::HashMap;
 
 /// The next request's messages and how they came about.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +40,8 @@ pub struct Context {
     pub trace: Vec<TraceRow>,
     /// Calls that have no recorded result: recovery must record one for each before the next request.
     pub unanswered: Vec<Unanswered>,
+    /// What was missing on the way, and what stands for it.
+    pub findings: Vec<Finding>,
 }
 
 /// A message of the context.
@@ -25,7 +49,7 @@ pub struct Context {
 pub enum ContextMessage {
     /// The user's side.
     User {
-        /// The record that it comes from.
+        /// The record that it comes from; for a notice, the assistant turn that needs it.
         seq: Seq,
         /// Non-empty; blobs not yet resolved.
         content: Vec<Block>,
@@ -43,8 +67,8 @@ pub struct ContextAssistant {
     pub seq: Seq,
     /// Never empty; calls carry the ids that are to be sent.
     pub content: Vec<AssistantBlock>,
-    /// The provider's own items, when they may be replayed verbatim: only to the same model, and only
-    /// if no id had to be changed.
+    /// The provider's own items, when they may be replayed verbatim: only to the same model (see
+    /// [`Context::for_model`]), and only if nothing was left out and no id had to be changed.
     pub native: Option<Native>,
     /// Who said it.
     pub model: ModelRef,
@@ -94,10 +118,162 @@ pub const UNKNOWN_OUTCOME: &str = "The outcome of this call is unknown: Segno wa
     a result was recorded. It may have happened completely, partly or not at all. Check before \
     repeating it.";
 
+/// Stands between two turns of the model, and at the end when the last turn is the model's.
+pub const CONTINUE_NOTICE: &str = "(Segno: nothing was said here. Go on from where you were.)";
+
+/// Stands before a turn of the model with which the history begins.
+pub const LOST_BEGINNING_NOTICE: &str = "(Segno: what came before this is not available.)";
+
 /// Builds the context at `tip` from the records of an [`Active`](crate::store::Active) part, in the
 /// order of the log. Edits in force are found among the records.
 #[must_use]
 pub fn build(records: &[Record], tip: Option<Pos>) -> Context {
-    let _ = (records, tip);
-    Context::default()
+    let tree = Tree::new(records);
+    let edits = Edits::in_force(records);
+    let places = place::places(&tree, records, tip);
+    let nodes: Vec<(&Record, Shaped<'_>)> = places
+        .selected
+        .iter()
+        .filter(|(place, record)| *place != Place::OlderSummary && result_of(record).is_none())
+        .map(|(_, record)| (*record, shape::shape(record, &edits)))
+        .collect();
+    let results = Results::pair(&tree, &places, &nodes);
+    let mut context = Context { findings: places.findings.clone(), ..Context::default() };
+    let mut ids = SentIds::default();
+    for (record, shaped) in &nodes {
+        context.push(record.seq(), &shaped.said, &results, &mut ids, &edits);
+    }
+    if let Some(ContextMessage::Assistant(last)) = context.messages.last() {
+        let seq = last.seq;
+        context.push_notice(seq, CONTINUE_NOTICE);
+    }
+    context.trace = trace(records, &places, &nodes, &results, &edits);
+    context
+}
+
+impl Context {
+    /// The context as this model may be sent it: thinking and native items of others are left out.
+    #[must_use]
+    pub fn for_model(self, model: &ModelRef) -> Self {
+        self.strip(|turn| turn.model != *model)
+    }
+
+    /// The context without any thinking, for the one retry after a provider refused a signature.
+    #[must_use]
+    pub fn without_thinking(self) -> Self {
+        self.strip(|_| true)
+    }
+
+    fn strip(mut self, applies: impl Fn(&ContextAssistant) -> bool) -> Self {
+        for message in &mut self.messages {
+            if let ContextMessage::Assistant(turn) = message
+                && applies(turn)
+            {
+                turn.native = None;
+                turn.content.retain(|b| !matches!(b, AssistantBlock::Thinking { .. }));
+            }
+        }
+        self
+    }
+
+    fn push(
+        &mut self,
+        seq: Seq,
+        said: &Said<'_>,
+        results: &Results<'_>,
+        ids: &mut SentIds,
+        edits: &Edits<'_>,
+    ) {
+        match said {
+            Said::Nothing => {}
+            Said::User(content) => {
+                self.messages.push(ContextMessage::User { seq, content: content.clone() });
+            }
+            Said::Assistant { blocks, native, of } => {
+                let mut content = blocks.clone();
+                let mut renamed = false;
+                let mut answers = Vec::new();
+                for (index, call) in calls_mut(&mut content).enumerate() {
+                    let sent = ids.give(&call.id, seq, index);
+                    answers.push(self.answer(seq, index, call, &sent, results, edits));
+                    renamed |= sent != call.id;
+                    call.id = sent;
+                }
+                let native = native.filter(|_| !renamed).cloned();
+                self.push_turn(ContextAssistant { seq, content, native, model: of.model.clone() });
+                if !answers.is_empty() {
+                    self.messages.push(ContextMessage::Results(answers));
+                }
+            }
+        }
+    }
+
+    fn push_turn(&mut self, turn: ContextAssistant) {
+        match self.messages.last() {
+            None => self.push_notice(turn.seq, LOST_BEGINNING_NOTICE),
+            Some(ContextMessage::Assistant(before)) => {
+                self.push_notice(before.seq, CONTINUE_NOTICE);
+            }
+            Some(_) => {}
+        }
+        self.messages.push(ContextMessage::Assistant(turn));
+    }
+
+    fn push_notice(&mut self, seq: Seq, text: &str) {
+        self.messages.push(ContextMessage::User { seq, content: vec![Block::text(text)] });
+    }
+
+    /// The result of one call, or what stands for it.
+    fn answer(
+        &mut self,
+        seq: Seq,
+        index: usize,
+        call: &ToolCall,
+        sent: &str,
+        results: &Results<'_>,
+        edits: &Edits<'_>,
+    ) -> ContextResult {
+        let call_id = sent.to_owned();
+        let name = call.name.clone();
+        let Some((result_seq, result)) = results.of_call(seq, index) else {
+            let unanswered = Unanswered { call_seq: seq, call_id: call.id.clone(), name };
+            self.unanswered.push(unanswered);
+            let content = vec![Block::text(UNKNOWN_OUTCOME)];
+            let name = call.name.clone();
+            return ContextResult { seq: None, call_id, name, content, is_error: true };
+        };
+        let content = shape::result(result_seq, &result.content, edits).1;
+        let is_error = result.is_error;
+        ContextResult { seq: Some(result_seq), call_id, name, content, is_error }
+    }
+}
+
+fn calls_mut(content: &mut [AssistantBlock]) -> impl Iterator<Item = &mut ToolCall> {
+    content.iter_mut().filter_map(|block| match block {
+        AssistantBlock::ToolCall(call) => Some(call),
+        _ => None,
+    })
+}
+
+fn trace(
+    records: &[Record],
+    places: &Places<'_>,
+    nodes: &[(&Record, Shaped<'_>)],
+    results: &Results<'_>,
+    edits: &Edits<'_>,
+) -> Vec<TraceRow> {
+    let contents: HashMap<Seq, Content> =
+        nodes.iter().map(|(record, shaped)| (record.seq(), shaped.content)).collect();
+    let row = |record: &Record| {
+        let seq = record.seq();
+        let content = match result_of(record) {
+            Some(result) => shape::result(seq, &result.content, edits).0,
+            None => contents.get(&seq).copied().unwrap_or(Content::Whole),
+        };
+        let facts = Facts { place: places.of(record), content, verdict: results.verdict(seq) };
+        let rule = facts.rule();
+        let kind = record.envelope.kind.clone();
+        TraceRow { seq, kind, included: rule.included, rule: rule.label }
+    };
+    records.iter().map(row).collect()
 }

@@ -190,17 +190,23 @@ bodies! {
 }
 
 impl Body {
-    /// Nodes have a parent and move the tip; everything else is metadata.
+    /// Nodes have a parent and move the tip; everything else is metadata. What cannot be read is judged
+    /// by [`Record::is_node`](crate::Record::is_node).
     #[must_use]
     pub fn is_node(&self) -> bool {
-        Self::kind_is_node(self.kind())
-            && !matches!(self, Self::Compaction(c) if c.state != CompactionState::Done)
+        match self {
+            Self::Message(_) | Self::BranchSummary(_) => true,
+            Self::Compaction(compaction) => compaction.state == CompactionState::Done,
+            Self::Custom(custom) => custom.context.is_some(),
+            _ => false,
+        }
     }
 
-    /// Whether a type can be a node at all (of `compaction`, only the finished ones are).
+    /// Whether a type can be a node at all: of `compaction` only the finished ones are, of `custom` only
+    /// those that stand in the context.
     #[must_use]
     pub fn kind_is_node(kind: &str) -> bool {
-        matches!(kind, "message" | "compaction" | "branch_summary")
+        matches!(kind, "message" | "compaction" | "branch_summary" | "custom")
     }
 }
 

@@ -76,8 +76,8 @@ pub struct Custom {
     pub name: String,
     /// The data.
     pub data: Box<RawValue>,
-    /// When set, this text stands in the context as a user-side message. The record is not a node,
-    /// so it belongs to the node before it.
+    /// When set, this text stands in the context as a user-side message, and the record is a node: it
+    /// has a place on the path like a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }

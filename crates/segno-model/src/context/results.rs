@@ -1,0 +1,114 @@
+//! The recorded results and the calls of the context that they belong to.
+//!
+//! Responsible for: feeding [`crate::pairing`] with what the tree knows. Must not: decide anything that
+//! the pairing table decides.
+
+use super::place::{Place, Places};
+use super::shape::{Said, Shaped};
+use crate::id::Seq;
+use crate::line::Record;
+use crate::pairing::{self, Pairs, Reported, Turn, Verdict};
+use crate::record::{AssistantBlock, Body, Established, Message, Outcome, ToolMessage};
+use crate::tree::Tree;
+use std::collections::HashMap;
+
+pub(super) fn result_of(record: &Record) -> Option<&ToolMessage> {
+    match &record.body {
+        Body::Message(message) => match &**message {
+            Message::Tool(result) => Some(result),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+pub(super) struct Results<'a> {
+    /// Ascending.
+    found: Vec<(Seq, &'a ToolMessage)>,
+    turn_of: HashMap<Seq, usize>,
+    pairs: Pairs,
+}
+
+impl<'a> Results<'a> {
+    pub(super) fn pair(
+        tree: &Tree<'a>,
+        places: &Places<'_>,
+        nodes: &[(&Record, Shaped<'_>)],
+    ) -> Self {
+        let turns = turns(nodes);
+        let replies: Vec<Seq> = turns.iter().map(|t| t.seq).collect();
+        let above = turns_above(tree);
+        let mut found = Vec::new();
+        let mut reported = Vec::new();
+        for record in tree.nodes() {
+            let Some(result) = result_of(record) else { continue };
+            let seq = record.seq();
+            // On the path the nearest call of that id is meant. On another branch it is the turn that
+            // the result hangs on, or none of ours.
+            let hangs_on = match places.of(record) {
+                Place::OffPath => Some(above.get(&seq).copied().unwrap_or(seq)),
+                _ => None,
+            };
+            found.push((seq, result));
+            reported.push(Reported {
+                seq,
+                call_seq: result.call_seq.or(hangs_on),
+                id: &result.call_id,
+                name: &result.name,
+                real: is_real(result),
+            });
+        }
+        let pairs = pairing::pair(&turns, &reported, &replies);
+        let turn_of = turns.iter().enumerate().map(|(i, t)| (t.seq, i)).collect();
+        Self { found, turn_of, pairs }
+    }
+
+    /// The result of a turn's call.
+    pub(super) fn of_call(&self, turn: Seq, index: usize) -> Option<(Seq, &'a ToolMessage)> {
+        let answers = self.pairs.answers.get(*self.turn_of.get(&turn)?)?;
+        answers.get(index).copied().flatten().map(|i| self.found[i])
+    }
+
+    /// What became of the result `seq`; none for other records.
+    pub(super) fn verdict(&self, seq: Seq) -> Option<Verdict> {
+        let i = self.found.binary_search_by_key(&seq, |(seq, _)| *seq).ok()?;
+        self.pairs.verdicts.get(i).copied()
+    }
+}
+
+/// The turns that are sent, in the order of the log.
+fn turns<'n>(nodes: &'n [(&Record, Shaped<'_>)]) -> Vec<Turn<'n>> {
+    let mut turns: Vec<Turn<'n>> = Vec::new();
+    for (record, shaped) in nodes {
+        let Said::Assistant { blocks, .. } = &shaped.said else { continue };
+        let calls = blocks.iter().filter_map(|block| match block {
+            AssistantBlock::ToolCall(call) => Some((call.id.as_str(), call.name.as_str())),
+            _ => None,
+        });
+        turns.push(Turn { seq: record.seq(), calls: calls.collect() });
+    }
+    turns.sort_by_key(|turn| turn.seq);
+    turns
+}
+
+/// For each result, the reply that it hangs on with nothing but results in between.
+fn turns_above(tree: &Tree<'_>) -> HashMap<Seq, Seq> {
+    let mut above = HashMap::new();
+    for record in tree.nodes().filter(|r| result_of(r).is_some()) {
+        let Some(parent) = tree.parent(record.seq()) else { continue };
+        let turn = match tree.node(parent) {
+            Some(node) if result_of(node).is_some() => above.get(&parent).copied(),
+            Some(_) => Some(parent),
+            None => None,
+        };
+        if let Some(turn) = turn {
+            above.insert(record.seq(), turn);
+        }
+    }
+    above
+}
+
+/// Whether somebody knew more about the outcome than that it is unknown.
+fn is_real(result: &ToolMessage) -> bool {
+    !(result.outcome == Outcome::Unknown && result.established == Established::Recovery)
+}

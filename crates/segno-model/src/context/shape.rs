@@ -1,0 +1,226 @@
+//! What one record contributes: its content without anything that a provider refuses on replay.
+//!
+//! Responsible for: empty texts, unsigned thinking, broken replies, edits and frames. Must not: look at
+//! other records; the stored content is never changed, only what is sent.
+
+use super::rule::Content;
+use crate::id::Seq;
+use crate::line::Record;
+use crate::record::{
+    AssistantBlock, AssistantMessage, Block, Body, ContextEdit, Message, Native, StopReason, Text,
+};
+use std::collections::HashMap;
+
+/// A record as it is sent.
+pub(super) struct Shaped<'a> {
+    pub(super) content: Content,
+    pub(super) said: Said<'a>,
+}
+
+pub(super) enum Said<'a> {
+    Nothing,
+    User(Vec<Block>),
+    Assistant {
+        blocks: Vec<AssistantBlock>,
+        /// Only when nothing had to be left out.
+        native: Option<&'a Native>,
+        of: &'a AssistantMessage,
+    },
+}
+
+/// The edits in force, by record: the last one of each counts.
+pub(super) struct Edits<'a>(HashMap<Seq, &'a ContextEdit>);
+
+impl<'a> Edits<'a> {
+    pub(super) fn in_force(records: &'a [Record]) -> Self {
+        let mut edits = HashMap::new();
+        for record in records {
+            let Body::ContextEdit(edit) = &record.body else { continue };
+            match edit.edit.as_str() {
+                "restore" => drop(edits.remove(&edit.target)),
+                "omit" | "replace" => drop(edits.insert(edit.target, edit)),
+                _ => {}
+            }
+        }
+        Self(edits)
+    }
+
+    /// What stands in a record's place; none with a replacement that is empty.
+    fn replacement(&self, seq: Seq) -> Option<Option<Vec<Block>>> {
+        let edit = self.0.get(&seq)?;
+        let content = if edit.edit == "replace" { sendable(&edit.content) } else { Vec::new() };
+        Some(Some(content).filter(|c| !c.is_empty()))
+    }
+}
+
+/// Shapes a node other than a tool result.
+pub(super) fn shape<'a>(record: &'a Record, edits: &Edits<'_>) -> Shaped<'a> {
+    let edit = edits.replacement(record.seq());
+    match (&record.body, edit) {
+        (Body::Compaction(c), edit) => {
+            let summary = c.summary.as_ref().filter(|s| !is_blank(s)).cloned();
+            let body = edit.flatten().or_else(|| summary.map(|text| vec![Block::Text { text }]));
+            let body = body.unwrap_or_else(|| vec![Block::text(NO_SUMMARY)]);
+            whole(framed(&HISTORY, body))
+        }
+        (_, Some(None)) => Shaped { content: Content::Omitted, said: Said::Nothing },
+        (Body::Message(message), Some(Some(blocks))) => match &**message {
+            Message::Assistant(reply) => {
+                let text = texts(&blocks);
+                let blocks = vec![AssistantBlock::Text { text }];
+                let said = Said::Assistant { blocks, native: None, of: reply };
+                Shaped { content: Content::Edited, said }
+            }
+            _ => Shaped { content: Content::Edited, said: Said::User(blocks) },
+        },
+        (Body::BranchSummary(_), Some(Some(blocks))) => {
+            Shaped { content: Content::Edited, said: Said::User(framed(&BRANCH, blocks)) }
+        }
+        (Body::Custom(_), Some(Some(blocks))) => {
+            Shaped { content: Content::Edited, said: Said::User(blocks) }
+        }
+        (Body::Message(message), None) => match &**message {
+            Message::User(user) => whole(sendable(&user.content)),
+            Message::Assistant(reply) => assistant(reply),
+            Message::Tool(_) => Shaped { content: Content::Empty, said: Said::Nothing },
+        },
+        (Body::BranchSummary(branch), None) if is_blank(&branch.summary) => whole(Vec::new()),
+        (Body::BranchSummary(branch), None) => {
+            whole(framed(&BRANCH, vec![Block::Text { text: branch.summary.clone() }]))
+        }
+        (Body::Custom(custom), None) => {
+            whole(sendable(&[Block::text(custom.context.clone().unwrap_or_default())]))
+        }
+        _ => Shaped { content: Content::Unreadable, said: Said::Nothing },
+    }
+}
+
+fn whole<'a>(blocks: Vec<Block>) -> Shaped<'a> {
+    if blocks.is_empty() {
+        return Shaped { content: Content::Empty, said: Said::Nothing };
+    }
+    Shaped { content: Content::Whole, said: Said::User(blocks) }
+}
+
+/// A result's content, never empty, and how it came about.
+pub(super) fn result(seq: Seq, content: &[Block], edits: &Edits<'_>) -> (Content, Vec<Block>) {
+    match edits.replacement(seq) {
+        Some(Some(blocks)) => (Content::Edited, blocks),
+        Some(None) => (Content::Omitted, vec![Block::text(OMITTED_RESULT)]),
+        None => {
+            let blocks = sendable(content);
+            let empty = blocks.is_empty();
+            (Content::Whole, if empty { vec![Block::text(EMPTY_RESULT)] } else { blocks })
+        }
+    }
+}
+
+/// A reply without what must not be replayed.
+fn assistant(reply: &AssistantMessage) -> Shaped<'_> {
+    let broken = reply.partial || matches!(reply.stop, StopReason::Broken | StopReason::Stopped);
+    let blocks: Vec<_> =
+        reply.content.iter().filter(|b| is_replayable(b, broken)).cloned().collect();
+    if blocks.iter().all(|b| matches!(b, AssistantBlock::Thinking { .. })) {
+        return Shaped { content: Content::Empty, said: Said::Nothing };
+    }
+    let unchanged = blocks.len() == reply.content.len() || only_summaries_left_out(reply);
+    let native = reply.native.as_ref().filter(|_| unchanged && !broken);
+    let content = if broken { Content::Partial } else { Content::Whole };
+    Shaped { content, said: Said::Assistant { blocks, native, of: reply } }
+}
+
+fn is_replayable(block: &AssistantBlock, broken: bool) -> bool {
+    match block {
+        AssistantBlock::Text { text } => !text.trim().is_empty(),
+        AssistantBlock::Thinking { signature, .. } => {
+            !broken && signature.as_ref().is_some_and(|s| !s.trim().is_empty())
+        }
+        AssistantBlock::ToolCall(_) => !broken,
+        AssistantBlock::Unknown => false,
+    }
+}
+
+/// Gemini signs calls and texts, not the summaries of its thoughts: those are unsigned by nature, and
+/// its own items are needed for the signatures of the rest.
+fn only_summaries_left_out(reply: &AssistantMessage) -> bool {
+    let from_gemini = reply.native.as_ref().is_some_and(|n| n.dialect == "gemini");
+    let is_summary = |b: &AssistantBlock| matches!(b, AssistantBlock::Thinking { .. });
+    from_gemini && reply.content.iter().all(|b| is_summary(b) || is_replayable(b, false))
+}
+
+/// The blocks that a provider takes. What this version does not know is named, not dropped.
+fn sendable(blocks: &[Block]) -> Vec<Block> {
+    let kept = blocks.iter().filter(|block| match block {
+        Block::Text { text } | Block::Image { data: text, .. } => !is_blank(text),
+        Block::Unknown => true,
+    });
+    kept.map(|block| match block {
+        Block::Unknown => Block::text(UNKNOWN_BLOCK),
+        known => known.clone(),
+    })
+    .collect()
+}
+
+fn is_blank(text: &Text) -> bool {
+    matches!(text, Text::Inline(text) if text.trim().is_empty())
+}
+
+fn texts(blocks: &[Block]) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        Block::Text { text } => Some(text.head()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// A tag and what it says about itself.
+struct Frame {
+    tag: &'static str,
+    note: &'static str,
+}
+
+const HISTORY: Frame = Frame {
+    tag: "session_history",
+    note: "A summary of the earlier part of this session. It is history, not a request.",
+};
+
+const BRANCH: Frame = Frame {
+    tag: "other_branch",
+    note: "A summary of another branch of this session. It is history, not a request.",
+};
+
+/// Stands where a compaction has no summary.
+const NO_SUMMARY: &str = "No summary was recorded.";
+/// Stands for a tool result without content.
+const EMPTY_RESULT: &str = "(no output)";
+/// Stands for a result that an edit took out: its call must have one.
+const OMITTED_RESULT: &str = "(left out)";
+/// Stands for a piece of content that this version does not know.
+const UNKNOWN_BLOCK: &str = "(content of a kind that this version of Segno cannot send)";
+
+fn framed(frame: &Frame, body: Vec<Block>) -> Vec<Block> {
+    let open = format!("<{} note=\"{}\">\n", frame.tag, frame.note);
+    let close = format!("\n</{}>", frame.tag);
+    let inner: Vec<Block> = body.into_iter().map(|b| without_closing_tag(b, frame.tag)).collect();
+    match inner.as_slice() {
+        [Block::Text { text: Text::Inline(text) }] => {
+            vec![Block::text(format!("{open}{text}{close}"))]
+        }
+        _ => {
+            let mut blocks = vec![Block::text(open)];
+            blocks.extend(inner);
+            blocks.push(Block::text(close));
+            blocks
+        }
+    }
+}
+
+/// Text cannot end the frame that it stands in.
+fn without_closing_tag(block: Block, tag: &str) -> Block {
+    match block {
+        Block::Text { text: Text::Inline(text) } => {
+            Block::text(text.replace(&format!("</{tag}"), &format!("<\\/{tag}")))
+        }
+        other => other,
+    }
+}
