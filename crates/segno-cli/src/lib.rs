@@ -3,4 +3,7 @@
 //! Responsible for: everything that `main.rs` puts together; a library so that tests can reach it.
 //! Must not: be used by other crates.
 
+pub mod args;
+pub mod commands;
+pub mod error;
 pub mod terminal;

@@ -2,4 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail that way")]
 
+mod args;
 mod clean;
+mod error;

@@ -1,0 +1,600 @@
+//! The command line: what was typed, then what it means.
+//!
+//! Responsible for: the shape of every command (its help texts are the manual) and, as a second and pure
+//! step, [`interpret`]: is this a command, a prompt, or a slip that must not cost money? Must not: read
+//! files, the environment or the terminal, or carry anything out.
+
+use crate::error::CliError;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const USAGE: &str = "segno [OPTIONS] [COMMAND]\n       segno [OPTIONS] [--] PROMPT";
+
+const AFTER_HELP: &str = "\
+A SESSION is an id, the beginning of one, a name, `last` (this project's newest) or a path.
+
+Without a command, in a terminal, segno starts an interactive session:
+  segno                         start
+  segno \"fix the failing test\"  start with a prompt (it must contain white space)
+  segno -- explain              start with any prompt
+
+Exit codes:
+  0  done; for a run: completed
+  1  failed, for a reason without a code of its own
+  2  the command line makes no sense
+  3  stopped by the user
+  4  the session is held by another process
+  5  the session is damaged and needs a decision
+  6  not found, or the name fits several
+  7  nothing can be written (full disk, failing medium, newer format)
+  8  no usable model (none found, no key, refused)
+  9  ended by a shutdown; it can be resumed";
+
+/// A coding agent whose sessions survive: kill it at any moment and go on where it was.
+#[derive(Debug, Clone, PartialEq, Eq, Parser)]
+#[command(name = "segno", version, max_term_width = 100, override_usage = USAGE, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// Keep sessions in this directory (otherwise SEGNO_HOME, otherwise the platform's data directory)
+    #[arg(long, global = true, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+
+    /// Words that are no command
+    #[arg(value_name = "PROMPT", hide = true)]
+    pub words: Vec<String>,
+
+    /// A prompt, whatever it looks like
+    #[arg(last = true, value_name = "PROMPT")]
+    pub prompt: Vec<String>,
+
+    /// How the agent works
+    #[command(flatten)]
+    pub agent: AgentArgs,
+
+    /// What to do
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// How the agent works.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Agent")]
+pub struct AgentArgs {
+    /// The model: anthropic, openai, openai-chat, gemini or ollama, a slash, and its id there
+    #[arg(long, value_name = "PROVIDER/ID")]
+    pub model: Option<String>,
+
+    /// Where the provider's interface is, instead of its usual place
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+
+    /// How much the model thinks before it answers
+    #[arg(long, value_name = "LEVEL")]
+    pub thinking: Option<Thinking>,
+
+    /// What the agent may do without asking (in a terminal the default is `ask`)
+    #[arg(long, value_name = "MODE")]
+    pub permission: Option<Permission>,
+}
+
+impl AgentArgs {
+    /// These, with `outer` where nothing was said: options may stand before the command or behind it.
+    fn or(self, outer: Self) -> Self {
+        Self {
+            model: self.model.or(outer.model),
+            base_url: self.base_url.or(outer.base_url),
+            thinking: self.thinking.or(outer.thinking),
+            permission: self.permission.or(outer.permission),
+        }
+    }
+
+    /// The first option that was given, by its name.
+    fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--model", self.model.is_some()),
+            ("--base-url", self.base_url.is_some()),
+            ("--thinking", self.thinking.is_some()),
+            ("--permission", self.permission.is_some()),
+        ];
+        given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
+    }
+}
+
+/// How much a model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Thinking {
+    /// Not at all
+    Off,
+    /// A little
+    Low,
+    /// Some
+    Medium,
+    /// A lot
+    High,
+    /// As much as the model can
+    Max,
+}
+
+impl Thinking {
+    /// The word that the log and the providers know.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Max => "max",
+        }
+    }
+}
+
+/// What the agent may do without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Permission {
+    /// Read and search; nothing that changes anything
+    ReadOnly,
+    /// Ask before every change and every command
+    Ask,
+    /// Change files; ask before commands
+    Edits,
+    /// Everything
+    All,
+}
+
+/// A format to export to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// The transcript, for people
+    Markdown,
+    /// One JSON document
+    Json,
+    /// The log's records, one per line
+    Jsonl,
+}
+
+/// The commands.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Give the agent one task and wait for its end
+    Run(RunArgs),
+    /// Go on with a session; without SESSION, choose one from a list
+    Resume(ResumeArgs),
+    /// Copy a session, whole or up to a point; the original stays as it is
+    Fork(ForkArgs),
+    /// List sessions: this project's, newest first
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show a session: its transcript, its tree, its context or one record
+    Show(ShowArgs),
+    /// Verify a session from its first byte to its last; notes and warnings exit with 0
+    Check(CheckArgs),
+    /// Settle a damaged session by appending what was decided; nothing is rewritten
+    Repair(RepairArgs),
+    /// Name a session
+    Name(NameArgs),
+    /// Write a session out; secrets are masked
+    Export(ExportArgs),
+    /// Move sessions to the trash
+    Delete(DeleteArgs),
+    /// What is in the trash, and what becomes of it; nothing leaves it by itself
+    Trash(TrashArgs),
+    /// Tell a session that its project's directory has moved
+    Relocate(RelocateArgs),
+    /// List the models that can be used now, and how to set up one
+    Models(ModelsArgs),
+    /// See it survive: kill an agent, delete its file, resume, and check the answer; needs no key
+    Demo(DemoArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+/// `segno run`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RunArgs {
+    /// The task; what comes in on standard input is put behind it
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Vec<String>,
+
+    /// Print one JSON event per line instead of text
+    #[arg(long)]
+    pub json: bool,
+
+    /// Go on with this project's newest session; an error if there is none
+    #[arg(long = "continue")]
+    pub continue_newest: bool,
+
+    /// Go on with this session
+    #[arg(long, value_name = "SESSION", conflicts_with = "continue_newest")]
+    pub session: Option<String>,
+
+    /// How the agent works
+    #[command(flatten)]
+    pub agent: AgentArgs,
+}
+
+/// `segno resume`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ResumeArgs {
+    /// Which session
+    pub session: Option<String>,
+
+    /// Start with this prompt
+    #[arg(last = true, value_name = "PROMPT")]
+    pub prompt: Vec<String>,
+
+    /// How the agent works
+    #[command(flatten)]
+    pub agent: AgentArgs,
+}
+
+/// `segno fork`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ForkArgs {
+    /// Which session
+    pub session: String,
+
+    /// End the copy at this record
+    #[arg(long, value_name = "SEQ")]
+    pub at: Option<u64>,
+
+    /// End the copy before this record
+    #[arg(long, value_name = "SEQ", conflicts_with = "at")]
+    pub before: Option<u64>,
+
+    /// Name the copy
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `segno list`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ListArgs {
+    /// The sessions of every project
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `segno show`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ShowArgs {
+    /// Which session
+    #[arg(default_value = "last")]
+    pub session: String,
+
+    /// Show its branches
+    #[arg(long, group = "view")]
+    pub tree: bool,
+
+    /// Show what the next request would hold, and why each record is in or out
+    #[arg(long, group = "view")]
+    pub context: bool,
+
+    /// Show one record as it is stored
+    #[arg(long, value_name = "SEQ", group = "view")]
+    pub raw: Option<u64>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `segno check`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CheckArgs {
+    /// Which session
+    #[arg(default_value = "last")]
+    pub session: String,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `segno repair`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RepairArgs {
+    /// Which session
+    pub session: String,
+
+    /// Take these altered records as they are now; give the numbers that `check` shows
+    #[arg(long, value_name = "SEQ", value_delimiter = ',')]
+    pub accept: Vec<u64>,
+
+    /// Do it without asking
+    #[arg(long)]
+    pub yes: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `segno name`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct NameArgs {
+    /// Which session
+    pub session: String,
+
+    /// Its new name; an empty one takes the name away
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}
+
+/// `segno export`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ExportArgs {
+    /// Which session
+    #[arg(default_value = "last")]
+    pub session: String,
+
+    /// In which format
+    #[arg(long, value_name = "FORMAT", default_value = "markdown")]
+    pub format: ExportFormat,
+
+    /// Write to this file, which must not exist, instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `segno delete`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct DeleteArgs {
+    /// Which sessions
+    #[arg(required = true, value_name = "SESSION")]
+    pub sessions: Vec<String>,
+
+    /// Do it without asking
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// `segno trash`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct TrashArgs {
+    /// What to do; `list` if nothing is said
+    #[command(subcommand)]
+    pub action: Option<TrashAction>,
+}
+
+/// What can be done with the trash.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum TrashAction {
+    /// List what is in it
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put sessions back
+    Restore {
+        /// Which sessions
+        #[arg(required = true, value_name = "SESSION")]
+        sessions: Vec<String>,
+    },
+    /// Delete for good what is in it
+    Empty {
+        /// Do it without asking
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// `segno relocate`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RelocateArgs {
+    /// Which session
+    pub session: String,
+
+    /// Where the project is now; the working directory if nothing is said
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+}
+
+/// `segno models`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ModelsArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `segno demo`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct DemoArgs {
+    /// Leave the demo's directory behind, to look at
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// `segno completions`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CompletionsArgs {
+    /// For which shell
+    pub shell: clap_complete::Shell,
+}
+
+/// What a command line means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Intent {
+    /// An interactive session, perhaps with a first prompt.
+    Interactive {
+        /// The first prompt.
+        prompt: Option<String>,
+        /// How the agent works.
+        agent: AgentArgs,
+    },
+    /// A command.
+    Command(Command),
+}
+
+/// What a command line makes of itself before anything happens.
+#[derive(Debug)]
+pub enum Parsed {
+    /// Something to do, and where sessions are, if that was said.
+    Do {
+        /// What.
+        intent: Intent,
+        /// `--home`.
+        home: Option<PathBuf>,
+    },
+    /// Help or the version was asked for, or clap found a slip and explains it.
+    Tell(clap::Error),
+}
+
+/// Reads a command line, the program's name first.
+///
+/// # Errors
+/// A [`CliError`] for words that are neither a command nor clearly a prompt.
+pub fn parse<I: IntoIterator<Item = OsString>>(args: I) -> Result<Parsed, CliError> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    match Cli::try_parse_from(&args) {
+        Ok(cli) => {
+            let home = cli.home.clone();
+            interpret(cli).map(|intent| Parsed::Do { intent, home })
+        }
+        // `segno lst --all`: the option is unknown only because the command is.
+        Err(error) if error.kind() == clap::error::ErrorKind::UnknownArgument => {
+            match args.get(1).and_then(|first| first.to_str()) {
+                Some(first) if !first.starts_with('-') && !is_command(first) => {
+                    Err(unknown(first, first))
+                }
+                _ => Ok(Parsed::Tell(error)),
+            }
+        }
+        Err(error) => Ok(Parsed::Tell(error)),
+    }
+}
+
+/// Tells commands from prompts. A single word is never a prompt unless it stands behind `--`: it is
+/// more likely a slip, and a slip must not become a paid call.
+///
+/// # Errors
+/// A [`CliError`] that says what was probably meant.
+pub fn interpret(cli: Cli) -> Result<Intent, CliError> {
+    if let Some(command) = cli.command {
+        if let Some(word) = cli.words.first() {
+            return Err(unknown(word, word));
+        }
+        return with_outer_options(command, cli.agent).map(Intent::Command);
+    }
+    let words = cli.words.join(" ");
+    let behind = cli.prompt.join(" ");
+    let prompt = match (cli.words.is_empty(), cli.prompt.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(behind),
+        (false, true) if is_clearly_a_prompt(&cli.words) => Some(words),
+        (false, true) => return Err(unknown(&cli.words[0], &words)),
+        (false, false) => {
+            return Err(CliError::usage("There are words before `--` and behind it.").next(
+                format!(
+                    "Put the whole prompt behind it: segno -- {}",
+                    quoted(&format!("{words} {behind}"))
+                ),
+            ));
+        }
+    };
+    if prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
+        return Err(CliError::usage("The prompt is empty.")
+            .next("`segno` alone starts a session without a prompt."));
+    }
+    Ok(Intent::Interactive { prompt, agent: cli.agent })
+}
+
+/// The first argument has white space inside, as no command has.
+fn is_clearly_a_prompt(words: &[String]) -> bool {
+    words.first().is_some_and(|word| word.trim().contains(char::is_whitespace))
+        || words.iter().all(|word| word.trim().is_empty())
+}
+
+fn with_outer_options(command: Command, outer: AgentArgs) -> Result<Command, CliError> {
+    match command {
+        Command::Run(args) => Ok(Command::Run(RunArgs { agent: args.agent.or(outer), ..args })),
+        Command::Resume(args) => {
+            Ok(Command::Resume(ResumeArgs { agent: args.agent.or(outer), ..args }))
+        }
+        other => match outer.first_given() {
+            None => Ok(other),
+            Some(option) => {
+                Err(CliError::usage(format!("{option} means nothing to this command."))
+                    .because("it is for `segno`, `segno run` and `segno resume`")
+                    .next("Leave it out."))
+            }
+        },
+    }
+}
+
+fn unknown(word: &str, all: &str) -> CliError {
+    let error = CliError::usage(format!("There is no command `{word}`.")).because(
+        "nothing was sent to a model: a single word is taken for a slip, not for a prompt",
+    );
+    let as_prompt = format!("segno -- {}", quoted(all));
+    match suggestion(word) {
+        Some(command) => error
+            .next(format!("Did you mean `segno {command}`? To use it as a prompt: {as_prompt}")),
+        None => error
+            .next(format!("`segno --help` lists the commands. To use it as a prompt: {as_prompt}")),
+    }
+}
+
+/// Text as one argument of a POSIX shell.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(safe) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+fn is_command(word: &str) -> bool {
+    word == "help" || Cli::command().find_subcommand(word).is_some()
+}
+
+/// The command that was probably meant: it begins like the word, or differs in one or two letters.
+#[must_use]
+pub fn suggestion(word: &str) -> Option<String> {
+    let word = word.to_lowercase();
+    let names: Vec<String> =
+        Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    if word.chars().count() >= 3
+        && let Some(name) = names.iter().find(|name| name.starts_with(&word))
+    {
+        return Some(name.clone());
+    }
+    let limit = if word.chars().count() <= 3 { 1 } else { 2 };
+    names
+        .into_iter()
+        .map(|name| (distance(&word, &name), name))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// How many letters must be added, removed, changed or swapped with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = change.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}

@@ -1,0 +1,248 @@
+//! The one room where errors become sentences.
+//!
+//! Responsible for: what a person reads when something fails (a sentence, a cause, a next step), what a
+//! script gets (the exit code), and the table from typed errors to both. Must not: be reached by
+//! libraries; they return typed errors and say nothing.
+
+use crate::terminal::clean;
+use crate::terminal::{Screen, Text, Tone};
+use segno_model::store::{Owner, StoreError};
+use serde::Serialize;
+
+/// The exit codes of `segno`. Scripts rely on them; they never change their meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ExitCode {
+    /// Done; for a run: completed. Notes of `check` are no failure.
+    Done = 0,
+    /// It failed, for a reason without a code of its own.
+    Failed = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// The user stopped it.
+    Stopped = 3,
+    /// Another process holds the session.
+    Held = 4,
+    /// The session is damaged and a person has to decide.
+    Damaged = 5,
+    /// What was named is not there, or the name fits several.
+    NotFound = 6,
+    /// Nothing can be written: full disk, failing medium, newer format.
+    Unwritable = 7,
+    /// No model can be used: none found, no key, refused.
+    Model = 8,
+    /// A shutdown ended it; it can be taken up again.
+    Suspended = 9,
+}
+
+impl ExitCode {
+    /// All of them, for documentation and completeness checks.
+    pub const ALL: [Self; 10] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::Stopped,
+        Self::Held,
+        Self::Damaged,
+        Self::NotFound,
+        Self::Unwritable,
+        Self::Model,
+        Self::Suspended,
+    ];
+
+    /// One line for the manual.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done; for a run: completed",
+            Self::Failed => "failed, for a reason without a code of its own",
+            Self::Usage => "the command line makes no sense",
+            Self::Stopped => "stopped by the user",
+            Self::Held => "the session is held by another process",
+            Self::Damaged => "the session is damaged and needs a decision",
+            Self::NotFound => "not found, or the name fits several",
+            Self::Unwritable => "nothing can be written (full disk, failing medium, newer format)",
+            Self::Model => "no usable model (none found, no key, refused)",
+            Self::Suspended => "ended by a shutdown; it can be resumed",
+        }
+    }
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// A failure, ready to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CliError {
+    /// What did not work: one sentence.
+    pub sentence: String,
+    /// Why, if that is known beyond the sentence.
+    pub cause: Option<String>,
+    /// What to do now; often a command.
+    pub next_step: Option<String>,
+    /// What a script gets.
+    pub exit: ExitCode,
+}
+
+impl CliError {
+    /// A failure with this sentence.
+    #[must_use]
+    pub fn new(exit: ExitCode, sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), cause: None, next_step: None, exit }
+    }
+
+    /// A failure of the general kind.
+    #[must_use]
+    pub fn failed(sentence: impl Into<String>) -> Self {
+        Self::new(ExitCode::Failed, sentence)
+    }
+
+    /// A command line that makes no sense.
+    #[must_use]
+    pub fn usage(sentence: impl Into<String>) -> Self {
+        Self::new(ExitCode::Usage, sentence)
+    }
+
+    /// With the reason.
+    #[must_use]
+    pub fn because(self, cause: impl std::fmt::Display) -> Self {
+        Self { cause: Some(cause.to_string()), ..self }
+    }
+
+    /// With what to do now.
+    #[must_use]
+    pub fn next(self, step: impl Into<String>) -> Self {
+        Self { next_step: Some(step.into()), ..self }
+    }
+
+    /// The three parts as lines. Stored text in them is cleaned.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Text> {
+        let mut lines = vec![
+            Text::line(Tone::Bad, "error:")
+                .with(Tone::Plain, " ")
+                .with(Tone::Plain, &clean::line(&self.sentence)),
+        ];
+        for (label, part) in [("cause:", &self.cause), ("next:", &self.next_step)] {
+            if let Some(part) = part {
+                let body = clean::block(part).trim_end().replace('\n', "\n         ");
+                lines.push(
+                    Text::default()
+                        .with(Tone::Dim, &format!("  {label:<6}"))
+                        .with(Tone::Plain, " ")
+                        .with(Tone::Plain, &body),
+                );
+            }
+        }
+        lines
+    }
+
+    /// Tells it to a person.
+    pub fn print(&self, screen: &mut Screen) {
+        screen.lines(self.lines());
+    }
+
+    /// Tells it to a script: one line of JSON, `{"error":{…}}`.
+    pub fn print_json(&self, screen: &mut Screen) {
+        #[derive(Serialize)]
+        struct Shape<'a> {
+            sentence: &'a str,
+            cause: Option<&'a str>,
+            next_step: Option<&'a str>,
+            exit: u8,
+        }
+        let shape = Shape {
+            sentence: &self.sentence,
+            cause: self.cause.as_deref(),
+            next_step: self.next_step.as_deref(),
+            exit: self.exit as u8,
+        };
+        screen.json(&serde_json::json!({ "error": shape }));
+    }
+}
+
+impl From<StoreError> for CliError {
+    /// The table. The last row stands for variants that a newer store adds.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound(id) => {
+                Self::new(ExitCode::NotFound, format!("There is no session {id}."))
+                    .next("`segno list --all` shows every session.")
+            }
+            StoreError::Exists(what) => Self::failed(format!("{what} exists already."))
+                .because("nothing that exists is ever overwritten")
+                .next("Choose another name, or move the existing one away."),
+            StoreError::Held(owner) => held(&owner),
+            StoreError::Poisoned(reason) => {
+                Self::new(ExitCode::Unwritable, "This session can no longer be written from here.")
+                    .because(reason)
+                    .next("What was acknowledged is kept. Check the disk, then `segno resume` reads it anew.")
+            }
+            StoreError::NoRoom(what) => {
+                Self::new(ExitCode::Unwritable, "There is no room left to write the session.")
+                    .because(format!("the disk or the quota is full at {what}"))
+                    .next("Free some space, then repeat; nothing was written half.")
+            }
+            StoreError::ReadOnly(reason) => {
+                Self::new(ExitCode::Unwritable, "This session can be read but not written.")
+                    .because(reason)
+                    .next("`segno show` and `segno export` work; a newer segno can write it.")
+            }
+            StoreError::Refused(reason) => {
+                Self::failed("That was refused, and nothing was changed.")
+                    .because(reason)
+                    .next("Correct what was asked for and repeat it.")
+            }
+            StoreError::Damaged { what, offset, reason } => {
+                Self::new(ExitCode::Damaged, format!("{what} is damaged at byte {offset}."))
+                    .because(reason)
+                    .next("`segno check SESSION` lists all damage; `segno repair SESSION` offers what can be done.")
+            }
+            StoreError::Backend { action, what, source } => {
+                Self::failed(format!("{} failed for {what}.", capitalised(action)))
+                    .because(chain(source.as_ref()))
+                    .next("Put that right and repeat; what was acknowledged is kept.")
+            }
+            other => Self::failed("The store failed.").because(other),
+        }
+    }
+}
+
+fn held(owner: &Owner) -> CliError {
+    let since = if owner.since.0 > 0 { format!(" since {}", owner.since) } else { String::new() };
+    let who = if owner.pid == 0 {
+        "another process".to_owned()
+    } else if owner.host.is_empty() {
+        format!("process {}", owner.pid)
+    } else {
+        format!("process {} on {}", owner.pid, owner.host)
+    };
+    CliError::new(ExitCode::Held, format!("The session is being written by {who}."))
+        .because(format!("a session has one writer at a time; this one has it{since}"))
+        .next("Read it with `segno show`, go on in a copy with `segno fork`, or end the other process.")
+}
+
+/// An error with everything beneath it, outermost first.
+#[must_use]
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut below = error.source();
+    while let Some(source) = below {
+        let reason = source.to_string();
+        // Many errors repeat what is below them in their own text.
+        if !text.contains(&reason) {
+            text.push_str(": ");
+            text.push_str(&reason);
+        }
+        below = source.source();
+    }
+    text
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
