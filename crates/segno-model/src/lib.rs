@@ -17,7 +17,7 @@ pub mod time;
 pub mod tree;
 
 pub use checkpoint::Checkpoint;
-pub use id::{Pos, Seq, SessionId};
+pub use id::{Pos, Seq, SessionId, sha256_hex};
 pub use line::{Envelope, Record};
 pub use record::Body;
 pub use time::Timestamp;

@@ -228,7 +228,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     async fn request_context(&self) -> Context {
         let mut context = self.session.context(&self.env.model);
         if self.thinking_dropped {
-            drop_thinking(&mut context);
+            context = context.without_thinking();
         }
         blobs::resolve(self.session.log(), &mut context).await;
         context
@@ -371,16 +371,6 @@ fn partial(model: &ModelRef, text: String, stop: StopReason) -> Body {
         ..AssistantMessage::default()
     };
     Body::Message(Box::new(Message::Assistant(reply)))
-}
-
-/// Leaves out what the provider signed; a turn that was only that goes.
-fn drop_thinking(context: &mut Context) {
-    context.messages.retain_mut(|message| {
-        let ContextMessage::Assistant(turn) = message else { return true };
-        turn.native = None;
-        turn.content.retain(|block| !matches!(block, AssistantBlock::Thinking { .. }));
-        !turn.content.is_empty()
-    });
 }
 
 fn drop_large_native(reply: &mut AssistantMessage) {

@@ -97,8 +97,7 @@ impl<L: SessionLog> Session<L> {
 
     /// The next request's messages for `model`.
     pub fn context(&self, model: &ModelRef) -> Context {
-        let _ = model;
-        context::build(&self.records(), self.state().tip())
+        context::build(&self.records(), self.state().tip()).for_model(model)
     }
 
     /// Appends records, with recovery's and the queued ones in front of them.
@@ -138,8 +137,10 @@ impl<L: SessionLog> Session<L> {
     }
 
     /// Puts a record in front of the next batch. For what counts only together with an input: the
-    /// surroundings, instructions that changed, settings of a session that does not exist yet.
+    /// surroundings, instructions that changed, settings of a session that does not exist yet. Of one
+    /// type only the newest is kept.
     pub fn queue(&mut self, body: Body) {
+        self.queued.retain(|queued| queued.kind() != body.kind());
         self.queued.push(body);
     }
 
