@@ -1,1 +1,19 @@
-//! placeholder
+//! Session logs on a local file system.
+//!
+//! Responsible for: implementing the store traits of [`segno_model::store`] on files. Must not: decide
+//! what a record means or whether a line is good; that is pure and lives in `segno-model`.
+
+pub mod disk;
+
+mod blobs;
+mod durable;
+mod error;
+mod layout;
+mod lock;
+mod platform;
+mod system;
+mod writer;
+
+pub use disk::{Disk, DiskFile, RealDisk};
+pub use lock::this_process;
+pub use system::{SystemClock, UuidIds};

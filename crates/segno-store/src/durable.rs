@@ -1,0 +1,169 @@
+//! Directories and whole files that are there for good, or not at all.
+//!
+//! Responsible for: creating directories and files so that they survive power loss once a function
+//! returns (G1), private from the start (G17). Must not: know what the files are for.
+
+use crate::disk::{Disk, DiskFile, Writes};
+use crate::error::write_error;
+use crate::layout::exists;
+use segno_model::store::StoreError;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Creates `path` and whatever is missing above it down from `root` (and above that), then makes every
+/// entry from `root`'s own on durable: another process may have created some of them just now and not
+/// have come to syncing them.
+pub(crate) fn create_dirs<D: Disk>(disk: &D, root: &Path, path: &Path) -> Result<(), StoreError> {
+    let mut missing = Vec::new();
+    for dir in path.ancestors().filter(|p| !p.as_os_str().is_empty()) {
+        if exists(disk, dir)? {
+            break;
+        }
+        missing.push(dir);
+    }
+    for dir in missing.iter().rev() {
+        match disk.create_dir(dir) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => {
+                return Err(write_error("creating", dir, e));
+            }
+            _ => {}
+        }
+    }
+    let above_root = missing.iter().filter_map(|dir| dir.parent()).filter(|p| !p.starts_with(root));
+    let below = path.ancestors().skip(1).take_while(|p| p.starts_with(root));
+    for dir in below.chain(above_root) {
+        sync_dir(disk, if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
+    }
+    for dir in path.ancestors().take_while(|p| p.starts_with(root) && *p != root) {
+        disk.make_private(dir).map_err(|e| write_error("making private", dir, e))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn sync_dir<D: Disk>(disk: &D, dir: &Path) -> Result<(), StoreError> {
+    disk.sync_dir(dir).map_err(|e| write_error("syncing", dir, e))
+}
+
+/// Writes all bytes; a short write is continued.
+pub(crate) fn write_all<F: DiskFile>(file: &F, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(ErrorKind::StorageFull.into()),
+            Ok(n) => bytes = &bytes[n..],
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// A synced file without its final name yet. Removed when it gets none.
+pub(crate) struct TempFile<'a, D: Disk> {
+    disk: &'a D,
+    path: PathBuf,
+    dir: &'a Path,
+}
+
+impl<'a, D: Disk> TempFile<'a, D> {
+    /// Writes and syncs `bytes` in `dir`.
+    pub(crate) fn write(disk: &'a D, dir: &'a Path, bytes: &[u8]) -> Result<Self, StoreError> {
+        let (path, file) = create_temp(disk, dir)?;
+        let temp = Self { disk, path, dir };
+        write_all(&file, bytes)
+            .and_then(|()| file.sync_all())
+            .map_err(|e| write_error("writing", &temp.path, e))?;
+        Ok(temp)
+    }
+
+    /// Gives it its name unless that is taken; says whether it did.
+    pub(crate) fn link_as(self, name: &str) -> Result<bool, StoreError> {
+        let to = self.dir.join(name);
+        match self.disk.hard_link(&self.path, &to) {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            // Some local file systems have no hard links.
+            Err(_) if !exists(self.disk, &to)? => self.move_to(&to)?,
+            Err(e) => return Err(write_error("linking", &to, e)),
+        }
+        sync_dir(self.disk, self.dir)?;
+        Ok(true)
+    }
+
+    /// Gives it its name, replacing what had it.
+    pub(crate) fn replace(self, name: &str) -> Result<(), StoreError> {
+        self.move_to(&self.dir.join(name))?;
+        sync_dir(self.disk, self.dir)
+    }
+
+    fn move_to(&self, to: &Path) -> Result<(), StoreError> {
+        self.disk.rename(&self.path, to).map_err(|e| write_error("naming", to, e))
+    }
+}
+
+impl<D: Disk> Drop for TempFile<'_, D> {
+    fn drop(&mut self) {
+        // After a rename there is nothing left to remove; otherwise a leftover is only clutter.
+        let _ = self.disk.remove_file(&self.path);
+    }
+}
+
+/// Writes a small file that is only information: whole when it is there, not synced.
+pub(crate) fn write_note<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    name: &str,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let (path, file) = create_temp(disk, dir).map_err(io::Error::other)?;
+    let done = write_all(&file, bytes).and_then(|()| disk.rename(&path, &dir.join(name)));
+    if done.is_err() {
+        // A leftover is only clutter.
+        let _ = disk.remove_file(&path);
+    }
+    done
+}
+
+fn create_temp<D: Disk>(disk: &D, dir: &Path) -> Result<(PathBuf, D::File), StoreError> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!(".tmp-{}-{n}", std::process::id()));
+        match disk.create_new(&path, Writes::Sequential) {
+            Ok(file) => return Ok((path, file)),
+            // A process with this number left it behind.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(write_error("creating", &path, e)),
+        }
+    }
+}
+
+/// Reads a whole file.
+pub(crate) fn read_file<D: Disk>(disk: &D, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open_read(path)?;
+    let len = file.meta()?.len;
+    let mut bytes = Vec::new();
+    let wanted = usize::try_from(len).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
+    bytes.resize(wanted, 0);
+    let read = read_full(&file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Reads until the buffer is full or the file ends; says how much.
+pub(crate) fn read_full<F: DiskFile>(
+    file: &F,
+    buffer: &mut [u8],
+    offset: u64,
+) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}

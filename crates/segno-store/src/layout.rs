@@ -1,0 +1,160 @@
+//! Where everything of a session lies.
+//!
+//! Responsible for: the names of files and directories under the root, and finding a session by id.
+//! Must not: read what is in the files, or build a path from any text but a checked id or hash.
+
+use crate::disk::Disk;
+use crate::error::store_error;
+use segno_model::SessionId;
+use segno_model::store::StoreError;
+use segno_model::time::Timestamp;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The log's name in its session's directory.
+pub(crate) const LOG: &str = "log.jsonl";
+
+/// The paths of one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionDir(PathBuf);
+
+impl SessionDir {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.0.join(LOG)
+    }
+
+    pub(crate) fn owner(&self) -> PathBuf {
+        self.0.join("owner")
+    }
+
+    pub(crate) fn blobs(&self) -> PathBuf {
+        self.0.join("blobs")
+    }
+
+    pub(crate) fn set_aside(&self) -> PathBuf {
+        self.0.join("set-aside")
+    }
+}
+
+/// The paths under a root.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    pub(crate) fn trash(&self) -> PathBuf {
+        self.root.join("trash")
+    }
+
+    /// Where a session is created: in the month that its id carries.
+    pub(crate) fn home(&self, id: &SessionId) -> SessionDir {
+        SessionDir(self.sessions().join(month(id)).join(id.as_str()))
+    }
+
+    /// Where an existing session is: at home, or in another month's directory.
+    pub(crate) fn locate<D: Disk>(
+        &self,
+        disk: &D,
+        id: &SessionId,
+    ) -> Result<SessionDir, StoreError> {
+        let home = self.home(id);
+        if has_log(disk, &home)? {
+            return Ok(home);
+        }
+        for month in directories(disk, &self.sessions())? {
+            let dir = SessionDir(self.sessions().join(month).join(id.as_str()));
+            if has_log(disk, &dir)? {
+                return Ok(dir);
+            }
+        }
+        Err(StoreError::NotFound(id.clone()))
+    }
+
+    /// Every directory that is named like a session and has a log.
+    pub(crate) fn all<D: Disk>(&self, disk: &D) -> Result<Vec<(SessionId, SessionDir)>, StoreError> {
+        let mut found = Vec::new();
+        for month in directories(disk, &self.sessions())? {
+            found.extend(sessions_in(disk, &self.sessions().join(month))?);
+        }
+        Ok(found)
+    }
+}
+
+/// The sessions that lie directly in a directory.
+pub(crate) fn sessions_in<D: Disk>(
+    disk: &D,
+    dir: &Path,
+) -> Result<Vec<(SessionId, SessionDir)>, StoreError> {
+    let mut found = Vec::new();
+    for name in directories(disk, dir)? {
+        let Ok(id) = SessionId::parse(&name) else { continue };
+        let session = SessionDir(dir.join(name));
+        if has_log(disk, &session)? {
+            found.push((id, session));
+        }
+    }
+    Ok(found)
+}
+
+/// The month of an id's making, e.g. `2026-11`.
+fn month(id: &SessionId) -> String {
+    let mut text = Timestamp(id.created_ms()).to_string();
+    text.truncate("2026-11".len());
+    text
+}
+
+fn has_log<D: Disk>(disk: &D, dir: &SessionDir) -> Result<bool, StoreError> {
+    exists(disk, &dir.log())
+}
+
+pub(crate) fn exists<D: Disk>(disk: &D, path: &Path) -> Result<bool, StoreError> {
+    match disk.meta(path) {
+        Ok(_) => Ok(true),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(e) => Err(store_error("looking at", path, e)),
+    }
+}
+
+/// The names of the directories in a directory; none when it is not there.
+fn directories<D: Disk>(disk: &D, path: &Path) -> Result<Vec<String>, StoreError> {
+    match disk.list(path) {
+        Ok(entries) => Ok(entries.into_iter().filter(|e| e.is_dir).map(|e| e.name).collect()),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(store_error("listing", path, e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_month_comes_from_the_id() {
+        let id = |text| SessionId::parse(text).unwrap();
+        assert_eq!(month(&id("01939a4c-7b1e-7000-8000-000000000000")), "2024-12");
+        assert_eq!(month(&id("00000000-0000-7000-8000-000000000000")), "1970-01");
+        // Out of the calendar's range: any fixed month will do, as long as there is one.
+        assert_eq!(month(&id("ffffffff-ffff-4fff-8fff-ffffffffffff")).len(), 7);
+    }
+}

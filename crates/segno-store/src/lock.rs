@@ -1,0 +1,96 @@
+//! The writer's right: a kernel lock on the log itself, and a note about who has it.
+//!
+//! Responsible for: taking the lock without ever waiting, and telling the loser who won (G5). Must not:
+//! decide by the note: it is information, and the lock is the truth.
+
+use crate::disk::{Disk, DiskFile};
+use crate::durable::{read_file, write_note};
+use crate::error::{store_error, write_error};
+use crate::layout::SessionDir;
+use crate::platform;
+use segno_model::SessionId;
+use segno_model::store::{Clock, Owner, StoreError};
+use std::io::{self, ErrorKind};
+
+/// How often a log may change its file between opening and locking it before that is an error.
+const REPLACED_TRIES: u32 = 8;
+
+/// How often a lock that only askers seem to have is tried.
+const PROBE_TRIES: u32 = 1000;
+
+/// Opens a session's log and takes its lock.
+pub(crate) fn open_locked<D: Disk>(
+    disk: &D,
+    session: &SessionDir,
+    id: &SessionId,
+) -> Result<D::File, StoreError> {
+    let path = session.log();
+    for _ in 0..REPLACED_TRIES {
+        let file = match disk.open_append(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                return Err(StoreError::NotFound(id.clone()));
+            }
+            Err(e) => return Err(write_error("opening", &path, e)),
+        };
+        if !lock(&file).map_err(|e| store_error("locking", &path, e))? {
+            return Err(StoreError::Held(Box::new(read_owner(disk, session))));
+        }
+        let ours = file.meta().map_err(|e| store_error("looking at", &path, e))?;
+        match disk.meta(&path) {
+            Ok(named) if named.id == ours.id => return Ok(file),
+            // Moved to the trash or replaced while we waited for nothing: look again.
+            _ => {}
+        }
+    }
+    Err(StoreError::Refused(format!("{} is being replaced all the time", path.display())))
+}
+
+/// Takes the lock. A process that only asks whether there is a writer holds a shared lock for some
+/// microseconds; that must not look like a writer.
+fn lock<F: DiskFile>(file: &F) -> io::Result<bool> {
+    for _ in 0..PROBE_TRIES {
+        if file.try_lock()? {
+            return Ok(true);
+        }
+        if file.is_locked()? {
+            return Ok(false);
+        }
+        std::thread::yield_now();
+    }
+    Ok(false)
+}
+
+/// Says who we are. Only information, so a failure is nobody's business.
+pub(crate) fn note_owner<D: Disk>(disk: &D, session: &SessionDir, clock: &dyn Clock) {
+    let owner = this_process(clock);
+    if let Ok(text) = serde_json::to_vec(&owner) {
+        let _ = write_note(disk, session.path(), "owner", &text);
+    }
+}
+
+/// This process, as others are told.
+#[must_use]
+pub fn this_process(clock: &dyn Clock) -> Owner {
+    let pid = std::process::id();
+    Owner {
+        pid,
+        started: platform::process_started(pid),
+        boot: platform::boot_id(),
+        host: platform::host(),
+        since: clock.now(),
+    }
+}
+
+/// Who has the lock, as far as the note tells; process 0 on an unknown host otherwise.
+pub(crate) fn read_owner<D: Disk>(disk: &D, session: &SessionDir) -> Owner {
+    read_file(disk, &session.owner())
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_else(|| Owner { host: "an unknown host".to_owned(), ..Owner::default() })
+}
+
+/// Whether somebody has the lock now.
+pub(crate) fn is_held<D: Disk>(disk: &D, session: &SessionDir) -> bool {
+    disk.open_read(&session.log()).and_then(|file| file.is_locked()).unwrap_or(false)
+}

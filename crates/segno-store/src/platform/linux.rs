@@ -1,0 +1,101 @@
+//! Linux.
+//!
+//! Responsible for: reading `/proc`, `statfs`, `copy_file_range`, `posix_fadvise`. Must not: fail
+//! where a fact is only informational; such facts are empty then.
+
+use crate::disk::Medium;
+use rustix::fs::Advice;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// File systems whose locks or syncs depend on another machine or program, by `statfs` type.
+const NETWORK: &[(u64, &str)] = &[
+    (0x0000_6969, "NFS"),
+    (0x0000_517B, "SMB"),
+    (0xFF53_4D42, "CIFS"),
+    (0xFE53_4D42, "SMB2"),
+    (0x6573_5546, "FUSE"),
+    (0x0102_1997, "9p"),
+    (0x5346_414F, "AFS"),
+    (0x6B41_4653, "AFS"),
+    (0x7375_7245, "Coda"),
+    (0x0000_564C, "NCP"),
+    (0x00C3_6400, "Ceph"),
+    (0x0BD0_0BD0, "Lustre"),
+    (0x0116_1970, "GFS2"),
+    (0x7461_636F, "OCFS2"),
+    (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+    (0x786F_4256, "VirtualBox shared folder"),
+];
+
+pub(crate) fn medium(path: &Path) -> io::Result<Medium> {
+    let found = rustix::fs::statfs(path)?;
+    // The field's type and sign differ between architectures; the magic numbers have 32 bits.
+    let kind = (found.f_type as u64) & 0xFFFF_FFFF;
+    Ok(medium_of(kind))
+}
+
+fn medium_of(kind: u64) -> Medium {
+    NETWORK
+        .iter()
+        .find(|(magic, _)| *magic == kind)
+        .map_or(Medium::Local, |(_, name)| Medium::Network(name))
+}
+
+/// How many bytes were copied by the kernel; none when it cannot do it between these files.
+pub(crate) fn copy_range(from: &File, mut offset: u64, to: &File, len: u64) -> Option<u64> {
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    let copied = rustix::fs::copy_file_range(from, Some(&mut offset), to, None, len).ok()?;
+    // Some file systems answer 0 where they cannot copy.
+    (copied > 0).then_some(copied as u64)
+}
+
+pub(crate) fn forget_cached(file: &File, offset: u64) {
+    // A refusal means that memory is all that can be read; the log's marks still bound the damage.
+    let _ = rustix::fs::fadvise(file, offset, None, Advice::DontNeed);
+}
+
+/// The id of this boot; empty when the system does not tell.
+pub(crate) fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// When a process started, in clock ticks since boot; 0 when unknown.
+pub(crate) fn process_started(pid: u32) -> u64 {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| start_field(&stat))
+        .unwrap_or(0)
+}
+
+/// Field 22. The second field is the program's name in parentheses and may contain anything.
+fn start_field(stat: &str) -> Option<u64> {
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Covers: #114.
+    #[test]
+    fn network_file_systems_are_told_apart_by_their_magic_number() {
+        assert_eq!(medium_of(0x6969), Medium::Network("NFS"));
+        assert_eq!(medium_of(0xFF53_4D42), Medium::Network("CIFS"));
+        assert_eq!(medium_of(0xEF53), Medium::Local);
+        assert_eq!(medium_of(0x0102_1994), Medium::Local);
+    }
+
+    #[test]
+    fn the_start_time_is_found_behind_a_name_with_spaces_and_parentheses() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 0";
+        assert_eq!(start_field(stat), Some(4242));
+        assert_eq!(start_field("7 (cut"), None);
+        assert!(process_started(std::process::id()) > 0);
+    }
+}
