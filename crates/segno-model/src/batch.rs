@@ -81,8 +81,21 @@ pub fn plan_with_checkpoint(
     synced: Option<Seq>,
     drafts: Vec<Draft>,
 ) -> Result<Batch, StoreError> {
+    plan_with_checkpoint_every(state, synced, drafts, CHECKPOINT_EVERY)
+}
+
+/// As [`plan_with_checkpoint`], with a distance of the caller's choice.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_with_checkpoint_every(
+    state: &State,
+    synced: Option<Seq>,
+    drafts: Vec<Draft>,
+    every: u64,
+) -> Result<Batch, StoreError> {
     let mut batch = plan(state, synced, drafts)?;
-    if let Some(checkpoint) = checkpoint_due(&batch)
+    if let Some(checkpoint) = checkpoint_due(&batch, every)
         && let Ok(added) = plan(&batch.state, synced, vec![checkpoint])
     {
         batch.bytes.extend_from_slice(&added.bytes);
@@ -92,7 +105,7 @@ pub fn plan_with_checkpoint(
     Ok(batch)
 }
 
-fn checkpoint_due(batch: &Batch) -> Option<Draft> {
+fn checkpoint_due(batch: &Batch, every: u64) -> Option<Draft> {
     let last = batch.records.last()?;
     let compacted = batch
         .records
@@ -100,7 +113,7 @@ fn checkpoint_due(batch: &Batch) -> Option<Draft> {
         .any(|r| matches!(&r.body, Body::Compaction(c) if c.state == CompactionState::Done));
     let in_force = &batch.state.in_force;
     let since = batch.state.end.saturating_sub(in_force.checkpoint_at.unwrap_or(0));
-    (compacted || since >= CHECKPOINT_EVERY)
+    (compacted || since >= every)
         .then(|| Draft::new(last.envelope.at, Body::Checkpoint(Box::new(in_force.clone()))))
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn get<D: Disk>(
         Err(e) if e.kind() == ErrorKind::NotFound => return Err(damaged("the file is gone")),
         Err(e) => return Err(store_error("reading", &path, e)),
     };
-    if sha256_hex(&bytes) == blob.blob {
+    if bytes.len() as u64 == blob.bytes && sha256_hex(&bytes) == blob.blob {
         Ok(bytes)
     } else {
         Err(damaged("its bytes do not match its name"))

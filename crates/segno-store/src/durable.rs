@@ -7,6 +7,7 @@ use crate::disk::{Disk, DiskFile, Writes};
 use crate::error::write_error;
 use crate::layout::exists;
 use segno_model::store::StoreError;
+use sha2::{Digest, Sha256};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,6 +75,35 @@ impl<'a, D: Disk> TempFile<'a, D> {
             .and_then(|()| file.sync_all())
             .map_err(|e| write_error("writing", &temp.path, e))?;
         Ok(temp)
+    }
+
+    /// Writes and syncs `len` bytes of `source` from `offset` on; gives their SHA-256 too.
+    pub(crate) fn copy(
+        disk: &'a D,
+        dir: &'a Path,
+        source: &D::File,
+        (offset, len): (u64, u64),
+    ) -> Result<(Self, String), StoreError> {
+        const BLOCK: u64 = 1 << 20;
+        let (path, file) = create_temp(disk, dir)?;
+        let temp = Self { disk, path, dir };
+        let fail = |e| write_error("writing", &temp.path, e);
+        let mut hasher = Sha256::new();
+        let mut block = vec![0; usize::try_from(len.min(BLOCK)).unwrap_or(0)];
+        let mut done = 0;
+        while done < len {
+            let want = usize::try_from((len - done).min(BLOCK)).unwrap_or(0);
+            let read = read_full(source, &mut block[..want], offset + done).map_err(fail)?;
+            if read == 0 {
+                return Err(StoreError::refused("the bytes to copy are not there any more"));
+            }
+            hasher.update(&block[..read]);
+            write_all(&file, &block[..read]).map_err(fail)?;
+            done += read as u64;
+        }
+        file.sync_all().map_err(fail)?;
+        let hash = hasher.finalize().iter().map(|b| format!("{b:02x}")).collect();
+        Ok((temp, hash))
     }
 
     /// Gives it its name unless that is taken; says whether it did.

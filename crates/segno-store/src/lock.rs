@@ -8,6 +8,7 @@ use crate::durable::{read_file, write_note};
 use crate::error::{store_error, write_error};
 use crate::layout::SessionDir;
 use crate::platform;
+use crate::system::SystemClock;
 use segno_model::SessionId;
 use segno_model::store::{Clock, Owner, StoreError};
 use std::io::{self, ErrorKind};
@@ -62,8 +63,8 @@ fn lock<F: DiskFile>(file: &F) -> io::Result<bool> {
 }
 
 /// Says who we are. Only information, so a failure is nobody's business.
-pub(crate) fn note_owner<D: Disk>(disk: &D, session: &SessionDir, clock: &dyn Clock) {
-    let owner = this_process(clock);
+pub(crate) fn note_owner<D: Disk>(disk: &D, session: &SessionDir) {
+    let owner = this_process(&SystemClock);
     if let Ok(text) = serde_json::to_vec(&owner) {
         let _ = write_note(disk, session.path(), "owner", &text);
     }

@@ -128,7 +128,8 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    fn poisoned(&mut self, why: String) -> StoreError {
+    /// Makes every later call fail for this reason.
+    pub(crate) fn poisoned(&mut self, why: String) -> StoreError {
         self.poison = Some(why.clone());
         StoreError::Poisoned(why)
     }

@@ -5,3 +5,4 @@
 
 pub mod sessions;
 pub mod sim_clock;
+pub mod sim_disk;

@@ -1,0 +1,111 @@
+//! Sessions that are held and not judged, or judged and found damaged.
+//!
+//! Responsible for: the way from the lock to a log that can be appended to. Must not: change a byte of
+//! the log before something is appended.
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::store_error;
+use crate::layout::SessionDir;
+use crate::lock;
+use crate::log::FileLog;
+use crate::reading::{self, Verdict};
+use crate::store::FileStore;
+use crate::writer::Writer;
+use segno_model::batch::Draft;
+use segno_model::finding::Finding;
+use segno_model::record::{FORMAT, Repair, RepairItem};
+use segno_model::store::{
+    DamagedSession, HeldSession, Judged, Level, Opened, SessionLog, StoreError,
+};
+use segno_model::{Body, Seq, SessionId, Timestamp};
+
+/// How much of a log's end is read from the medium and not from memory when it is opened: after a
+/// failed sync in another process, memory may show records that the medium never got (G15).
+const REREAD: u64 = 16 << 20;
+
+/// A held, unjudged session.
+#[derive(Debug)]
+pub struct FileHeld<D: Disk> {
+    pub(crate) store: FileStore<D>,
+    pub(crate) id: SessionId,
+    pub(crate) dir: SessionDir,
+    pub(crate) writer: Writer<D>,
+    pub(crate) trusted: bool,
+}
+
+impl<D: Disk> FileHeld<D> {
+    /// Takes the lock of a session's log.
+    pub(crate) fn take(store: FileStore<D>, id: &SessionId) -> Result<Self, StoreError> {
+        let dir = store.layout().locate(store.disk(), id)?;
+        let trusted = store.check_medium()?;
+        let file = lock::open_locked(store.disk(), &dir, id)?;
+        lock::note_owner(store.disk(), &dir);
+        make_private(store.disk(), &dir);
+        let path = dir.log();
+        let writer = Writer::new(store.disk().clone(), path.clone(), file)
+            .map_err(|e| store_error("looking at", &path, e))?;
+        Ok(Self { store, id: id.clone(), dir, writer, trusted })
+    }
+}
+
+/// Takes from others what older versions or a person let them see. One that may not be changed does
+/// not keep anybody from working.
+fn make_private<D: Disk>(disk: &D, dir: &SessionDir) {
+    let _ = disk.make_private(dir.path());
+    let _ = disk.make_private(&dir.log());
+}
+
+impl<D: Disk> HeldSession for FileHeld<D> {
+    type Log = FileLog<D>;
+    type Damaged = FileDamaged<D>;
+
+    async fn judge(self) -> Result<Judged<FileLog<D>, FileDamaged<D>>, StoreError> {
+        let (file, len) = (self.writer.file(), self.writer.end());
+        file.forget_cached(len.saturating_sub(REREAD) / 4096 * 4096);
+        let verdict = reading::judge(file, self.writer.path(), len, &self.id)?;
+        let format = verdict.known.header.format;
+        if format.major > FORMAT.major {
+            return Err(StoreError::ReadOnly(format!(
+                "its format {}.{} is newer than this version's {}.{}",
+                format.major, format.minor, FORMAT.major, FORMAT.minor
+            )));
+        }
+        if verdict.damage.is_empty() {
+            let log = FileLog::born(self, verdict.known);
+            return Ok(Judged::Sound(Opened { log, active: verdict.active }));
+        }
+        Ok(Judged::Damaged(FileDamaged { held: self, verdict }))
+    }
+}
+
+/// A held session with damage in its active context.
+#[derive(Debug)]
+pub struct FileDamaged<D: Disk> {
+    held: FileHeld<D>,
+    verdict: Verdict,
+}
+
+impl<D: Disk> DamagedSession for FileDamaged<D> {
+    type Log = FileLog<D>;
+
+    fn findings(&self) -> &[Finding] {
+        &self.verdict.damage
+    }
+
+    fn plan(&self, accept: &[Seq]) -> Vec<RepairItem> {
+        let _ = accept;
+        Vec::new()
+    }
+
+    async fn repair(
+        self,
+        plan: Vec<RepairItem>,
+        at: Timestamp,
+    ) -> Result<Opened<FileLog<D>>, StoreError> {
+        let mut log = FileLog::born(self.held, self.verdict.known);
+        let repair = Repair { rule: "person".into(), by_person: true, items: plan };
+        log.append(vec![Draft::new(at, Body::Repair(repair))], Level::Synced).await?;
+        let active = log.active(log.state().tip()).await?;
+        Ok(Opened { log, active })
+    }
+}

@@ -1,0 +1,294 @@
+//! A log that may be appended to.
+//!
+//! Responsible for: when a session comes into being, what its first append after opening does about a
+//! torn tail, and moving the state only after the write held. Must not: judge lines, or write bytes
+//! other than through [`Writer`].
+
+use crate::blobs;
+use crate::disk::{Disk, DiskFile, Writes};
+use crate::durable::{TempFile, create_dirs, sync_dir};
+use crate::error::{store_error, write_error};
+use crate::layout::{SessionDir, exists};
+use crate::held::FileHeld;
+use crate::lock;
+use crate::reading;
+use crate::store::FileStore;
+use crate::writer::Writer;
+use segno_model::batch::{Batch, Draft, plan_with_checkpoint_every};
+use segno_model::id::sha256_hex;
+use segno_model::record::{BlobRef, Header, Repair, RepairItem};
+use segno_model::state::State;
+use segno_model::store::{Active, Level, SessionLog, StoreError};
+use segno_model::{Body, Pos, Record, Seq};
+use std::io::ErrorKind;
+
+/// Bytes behind the last record, which the first append deals with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// There are none.
+    Clean,
+    /// The last record is complete and only its line end is missing.
+    Unended,
+    /// Everything from this offset of the file on is no record.
+    Torn(u64),
+    /// It was set aside; the record that says so is still to be written.
+    SetAside(RepairItem),
+}
+
+/// Where the log is.
+#[derive(Debug)]
+enum Place<D: Disk> {
+    /// Nowhere yet.
+    Unborn,
+    /// On disk.
+    Born(Writer<D>),
+}
+
+/// What is known of a log that can be appended to.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) header: Header,
+    pub(crate) state: State,
+    /// The highest seq known durable.
+    pub(crate) synced: Option<Seq>,
+    /// Bytes of line 1 with its line end; 0 while there is none.
+    pub(crate) first_line: u64,
+    pub(crate) tail: Tail,
+}
+
+/// A session's log on disk, held by this process.
+#[derive(Debug)]
+pub struct FileLog<D: Disk> {
+    store: FileStore<D>,
+    dir: SessionDir,
+    place: Place<D>,
+    known: Known,
+    /// Blobs stored before the session exists; the first append writes them.
+    staged: Vec<(String, Vec<u8>)>,
+    /// Whether the medium's syncs mean what they say.
+    trusted: bool,
+}
+
+impl<D: Disk> FileLog<D> {
+    /// A session that does not exist yet.
+    pub(crate) fn unborn(store: FileStore<D>, header: Header) -> Self {
+        let dir = store.layout().home(&header.id);
+        let known = Known {
+            header,
+            state: State::default(),
+            synced: None,
+            first_line: 0,
+            tail: Tail::Clean,
+        };
+        Self { store, dir, place: Place::Unborn, known, staged: Vec::new(), trusted: true }
+    }
+
+    /// A session on disk, judged.
+    pub(crate) fn born(held: FileHeld<D>, known: Known) -> Self {
+        let FileHeld { store, dir, writer, trusted, .. } = held;
+        Self { store, dir, place: Place::Born(writer), known, staged: Vec::new(), trusted }
+    }
+
+    /// How long the log is now.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match &self.place {
+            Place::Unborn => 0,
+            Place::Born(writer) => writer.end(),
+        }
+    }
+
+    fn append_now(
+        &mut self,
+        drafts: Vec<Draft>,
+        level: Level,
+    ) -> Result<Vec<Record>, StoreError> {
+        if let Place::Born(writer) = &self.place {
+            writer.check()?;
+        }
+        let born_now = matches!(self.place, Place::Unborn);
+        if born_now || matches!(self.known.tail, Tail::Torn(_)) {
+            // What cannot be planned must not bring a session into being or touch a tail.
+            self.plan(drafts.clone())?;
+            self.be_born()?;
+            self.set_tail_aside()?;
+        }
+        let wanted = drafts.len();
+        let (batch, added) = self.plan(drafts)?;
+        if let Err(error) = self.write(&batch, level) {
+            if born_now {
+                self.take_birth_back();
+            }
+            return Err(error);
+        }
+        let first = self.known.state.next_seq == 0;
+        self.known.state = batch.state;
+        if first || level == Level::Synced {
+            self.mark_synced();
+        }
+        Ok(batch.records.into_iter().skip(added).take(wanted).collect())
+    }
+
+    /// The batch, and how many records of the log's own stand before the drafts'.
+    fn plan(&self, drafts: Vec<Draft>) -> Result<(Batch, usize), StoreError> {
+        let at = drafts.first().map(|d| d.at).ok_or_else(|| StoreError::refused("an empty batch"))?;
+        let mut own = Vec::new();
+        if self.known.state.next_seq == 0 {
+            own.push(Draft::new(at, Body::Session(Box::new(self.known.header.clone()))));
+        }
+        if let Tail::SetAside(item) = &self.known.tail {
+            let rule = "torn-tail".to_owned();
+            let repair = Repair { rule, by_person: false, items: vec![item.clone()] };
+            own.push(Draft::new(at, Body::Repair(repair)));
+        }
+        let added = own.len();
+        own.extend(drafts);
+        let every = self.store.options().checkpoint_every;
+        let (state, synced) = (&self.known.state, self.known.synced);
+        Ok((plan_with_checkpoint_every(state, synced, own, every)?, added))
+    }
+
+    /// Creates directories, staged blobs and the log itself, locked and still empty.
+    fn be_born(&mut self) -> Result<(), StoreError> {
+        if matches!(self.place, Place::Born(_)) {
+            return Ok(());
+        }
+        self.trusted = self.store.check_medium()?;
+        let disk = self.store.disk().clone();
+        let path = self.dir.log();
+        if exists(&disk, &path)? {
+            return Err(StoreError::Exists(path.display().to_string()));
+        }
+        create_dirs(&disk, self.store.layout().root(), self.dir.path())?;
+        for (hash, bytes) in &self.staged {
+            blobs::put(&disk, &self.dir, hash, bytes)?;
+        }
+        let file = disk.create_new(&path, Writes::Append).map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => StoreError::Exists(path.display().to_string()),
+            _ => write_error("creating", &path, e),
+        })?;
+        if !file.try_lock().map_err(|e| store_error("locking", &path, e))? {
+            return Err(StoreError::Held(Box::new(lock::read_owner(&disk, &self.dir))));
+        }
+        let writer = Writer::new(disk, path.clone(), file);
+        self.place = Place::Born(writer.map_err(|e| store_error("looking at", &path, e))?);
+        Ok(())
+    }
+
+    /// A first write that did not fit leaves nothing behind, so that it can be tried again. Only an
+    /// empty file is removed, one that this log made a moment ago.
+    fn take_birth_back(&mut self) {
+        let Place::Born(writer) = &self.place else { return };
+        let ours_and_empty = writer.check().is_ok() && writer.end() == 0;
+        if ours_and_empty && self.store.disk().remove_file(writer.path()).is_ok() {
+            self.place = Place::Unborn;
+        }
+    }
+
+    /// Copies torn bytes to `set-aside/`, durably, and cuts them off.
+    fn set_tail_aside(&mut self) -> Result<(), StoreError> {
+        let (Tail::Torn(from), Place::Born(writer)) = (&self.known.tail, &mut self.place) else {
+            return Ok(());
+        };
+        let (from, bytes) = (*from, writer.end() - from);
+        let disk = self.store.disk();
+        let aside = self.dir.set_aside();
+        create_dirs(disk, self.dir.path(), &aside)?;
+        let (temp, sha256) = TempFile::copy(disk, &aside, writer.file(), (from, bytes))?;
+        let file = format!("tail-{from}-{}", &sha256[..16]);
+        // The name holds the hash: if it is taken, an earlier attempt came this far and no further.
+        temp.link_as(&file)?;
+        writer.cut(from)?;
+        self.known.tail = Tail::SetAside(RepairItem::SetAside { offset: from, bytes, sha256, file });
+        Ok(())
+    }
+
+    /// Writes, and syncs as asked.
+    fn write(&mut self, batch: &Batch, level: Level) -> Result<(), StoreError> {
+        let Place::Born(writer) = &mut self.place else {
+            return Err(StoreError::refused("the session does not exist"));
+        };
+        let first = self.known.state.next_seq == 0;
+        if self.known.tail == Tail::Unended {
+            writer.append(&[b"\n", batch.bytes.as_slice()].concat())?;
+        } else {
+            writer.append(&batch.bytes)?;
+        }
+        // A new session's directories and file are worth nothing without its first records.
+        if first || level == Level::Synced {
+            writer.sync()?;
+        }
+        if first {
+            sync_dir(self.store.disk(), self.dir.path())
+                .map_err(|e| writer.poisoned(e.to_string()))?;
+        }
+        writer.check_path()?;
+        if first {
+            self.known.first_line = batch.records.first().map_or(0, |r| r.line.len() as u64 + 1);
+            lock::note_owner(self.store.disk(), &self.dir);
+        }
+        self.known.tail = Tail::Clean;
+        Ok(())
+    }
+
+    /// On a medium whose syncs may not mean what they say, nothing is ever claimed to be durable.
+    fn mark_synced(&mut self) {
+        if self.trusted {
+            self.known.synced = self.known.state.next_seq.checked_sub(1);
+        }
+    }
+}
+
+impl<D: Disk> SessionLog for FileLog<D> {
+    fn header(&self) -> &Header {
+        &self.known.header
+    }
+
+    fn state(&self) -> &State {
+        &self.known.state
+    }
+
+    async fn append(
+        &mut self,
+        drafts: Vec<Draft>,
+        level: Level,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.append_now(drafts, level)
+    }
+
+    async fn sync(&mut self) -> Result<(), StoreError> {
+        if let Place::Born(writer) = &mut self.place {
+            writer.sync()?;
+            writer.check_path()?;
+            self.mark_synced();
+        }
+        Ok(())
+    }
+
+    async fn put_blob(&mut self, bytes: &[u8], head: &str) -> Result<BlobRef, StoreError> {
+        let blob = sha256_hex(bytes);
+        match &self.place {
+            Place::Unborn => self.staged.push((blob.clone(), bytes.to_vec())),
+            Place::Born(writer) => {
+                writer.check()?;
+                blobs::put(self.store.disk(), &self.dir, &blob, bytes)?;
+            }
+        }
+        Ok(BlobRef { blob, bytes: bytes.len() as u64, head: head.to_owned() })
+    }
+
+    async fn blob(&self, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
+        let staged = self.staged.iter().find(|(hash, _)| *hash == blob.blob);
+        match (&self.place, staged) {
+            (Place::Unborn, Some((_, bytes))) => Ok(bytes.clone()),
+            _ => blobs::get(self.store.disk(), &self.dir, blob),
+        }
+    }
+
+    async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {
+        match &self.place {
+            Place::Unborn => Ok(Active::default()),
+            Place::Born(writer) => reading::active_at(writer, &self.known, tip),
+        }
+    }
+}

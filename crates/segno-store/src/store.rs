@@ -1,0 +1,160 @@
+//! The sessions under one root directory.
+//!
+//! Responsible for: the store trait on files, by handing each question to the module that answers it.
+//! Must not: hold any state about sessions; the directory is the truth, and other processes change it.
+
+use crate::blobs;
+use crate::disk::{Disk, DiskFile, Medium, RealDisk};
+use crate::error::store_error;
+use crate::fork;
+use crate::held::FileHeld;
+use crate::layout::{Layout, SessionDir};
+use crate::lock;
+use crate::log::FileLog;
+use crate::reading::{self, LogFile};
+use segno_model::batch::CHECKPOINT_EVERY;
+use segno_model::record::{BlobRef, Header};
+use segno_model::store::{ForkPoint, Listed, Scanned, SessionStore, Snapshot, StoreError};
+use segno_model::{SessionId, Timestamp};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What may be chosen about a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// How much log may lie between two checkpoints, in bytes.
+    pub checkpoint_every: u64,
+    /// How much is read at once, in bytes.
+    pub block: usize,
+    /// Whether to write on a network file system. Nothing is claimed to be durable there.
+    pub allow_network: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { checkpoint_every: CHECKPOINT_EVERY, block: 64 * 1024, allow_network: false }
+    }
+}
+
+/// The sessions under one root directory. Cloning gives another handle onto the same ones.
+#[derive(Debug, Clone)]
+pub struct FileStore<D: Disk = RealDisk> {
+    inner: Arc<Inner<D>>,
+}
+
+#[derive(Debug)]
+struct Inner<D> {
+    disk: D,
+    layout: Layout,
+    options: Options,
+}
+
+impl<D: Disk> FileStore<D> {
+    /// The sessions under `root`, which need not exist yet.
+    #[must_use]
+    pub fn new(disk: D, root: impl Into<PathBuf>) -> Self {
+        Self::with_options(disk, root, Options::default())
+    }
+
+    /// As [`FileStore::new`], with other options.
+    #[must_use]
+    pub fn with_options(disk: D, root: impl Into<PathBuf>, options: Options) -> Self {
+        let layout = Layout::new(root.into());
+        Self { inner: Arc::new(Inner { disk, layout, options }) }
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        self.layout().root()
+    }
+
+    /// Where a session's log is, for people.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such session.
+    pub fn log_path(&self, id: &SessionId) -> Result<PathBuf, StoreError> {
+        self.layout().locate(self.disk(), id).map(|dir| dir.log())
+    }
+
+    pub(crate) fn disk(&self) -> &D {
+        &self.inner.disk
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.inner.layout
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// Whether the medium's syncs mean what they say; an error where nothing may be written.
+    pub(crate) fn check_medium(&self) -> Result<bool, StoreError> {
+        let root = self.root();
+        match self.disk().medium(root).map_err(|e| store_error("looking at", root, e))? {
+            Medium::Local => Ok(true),
+            Medium::Network(_) if self.options().allow_network => Ok(false),
+            Medium::Network(name) => Err(StoreError::ReadOnly(format!(
+                "{} is on a network file system ({name}), where locks and syncs may not hold",
+                root.display()
+            ))),
+        }
+    }
+
+    fn log_file(&self, id: &SessionId) -> Result<LogFile<D>, StoreError> {
+        let dir = self.layout().locate(self.disk(), id)?;
+        LogFile::open(self, &dir, id)
+    }
+
+    fn listed(&self, id: SessionId, dir: &SessionDir) -> Option<Listed> {
+        // Gone since the directory was read: it is not in the list then.
+        let bytes = self.disk().meta(&dir.log()).ok()?.len;
+        let held = lock::is_held(self.disk(), dir);
+        Some(Listed { id, bytes, held })
+    }
+}
+
+impl<D: Disk> SessionStore for FileStore<D> {
+    type Held = FileHeld<D>;
+
+    fn create(&self, header: Header) -> FileLog<D> {
+        FileLog::unborn(self.clone(), header)
+    }
+
+    async fn open(&self, id: &SessionId) -> Result<FileHeld<D>, StoreError> {
+        FileHeld::take(self.clone(), id)
+    }
+
+    async fn read(&self, id: &SessionId) -> Result<Snapshot, StoreError> {
+        reading::snapshot(&self.log_file(id)?, id)
+    }
+
+    async fn scan(
+        &self,
+        id: &SessionId,
+        visit: &mut (dyn FnMut(Scanned) -> bool + Send),
+    ) -> Result<(), StoreError> {
+        reading::scan(&self.log_file(id)?, id, visit)
+    }
+
+    async fn list(&self) -> Result<Vec<Listed>, StoreError> {
+        let all = self.layout().all(self.disk())?;
+        Ok(all.into_iter().filter_map(|(id, dir)| self.listed(id, &dir)).collect())
+    }
+
+    async fn fork(
+        &self,
+        source: &SessionId,
+        point: ForkPoint,
+        header: Header,
+        at: Timestamp,
+    ) -> Result<SessionId, StoreError> {
+        fork::fork(self, source, point, header, at)
+    }
+
+    async fn blob(&self, id: &SessionId, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
+        let dir = self.layout().locate(self.disk(), id)?;
+        blobs::get(self.disk(), &dir, blob)
+    }
+}
