@@ -56,7 +56,8 @@ pub(crate) fn fork<D: Disk>(
     }
     header.origin =
         Some(Origin { kind: OriginKind::Fork, of: source.to_string(), up_to: Some(cut.up_to) });
-    let first = plan(&State::default(), None, vec![Draft::new(at, Body::Session(Box::new(header)))])?;
+    let first =
+        plan(&State::default(), None, vec![Draft::new(at, Body::Session(Box::new(header)))])?;
     let last = settle(&cut, at)?;
     let building = home.path().with_file_name(format!(".fork-{id}-{}", std::process::id()));
     let building = SessionDir::new(building);
@@ -70,11 +71,7 @@ pub(crate) fn fork<D: Disk>(
 }
 
 /// Finds the point and folds the state up to it.
-fn cut<D: Disk>(
-    log: &LogFile<D>,
-    source: &SessionId,
-    point: ForkPoint,
-) -> Result<Cut, StoreError> {
+fn cut<D: Disk>(log: &LogFile<D>, source: &SessionId, point: ForkPoint) -> Result<Cut, StoreError> {
     let last_wanted = match point {
         ForkPoint::Whole => Seq::MAX,
         ForkPoint::At(seq) | ForkPoint::Before(seq) => seq,

@@ -92,7 +92,10 @@ impl Layout {
     }
 
     /// Every directory that is named like a session and has a log.
-    pub(crate) fn all<D: Disk>(&self, disk: &D) -> Result<Vec<(SessionId, SessionDir)>, StoreError> {
+    pub(crate) fn all<D: Disk>(
+        &self,
+        disk: &D,
+    ) -> Result<Vec<(SessionId, SessionDir)>, StoreError> {
         let mut found = Vec::new();
         for month in directories(disk, &self.sessions())? {
             found.extend(sessions_in(disk, &self.sessions().join(month))?);

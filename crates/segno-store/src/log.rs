@@ -8,8 +8,8 @@ use crate::blobs;
 use crate::disk::{Disk, DiskFile, Writes};
 use crate::durable::{TempFile, create_dirs, sync_dir};
 use crate::error::{store_error, write_error};
-use crate::layout::{SessionDir, exists};
 use crate::held::FileHeld;
+use crate::layout::{SessionDir, exists};
 use crate::lock;
 use crate::reading;
 use crate::store::FileStore;
@@ -98,11 +98,7 @@ impl<D: Disk> FileLog<D> {
         }
     }
 
-    fn append_now(
-        &mut self,
-        drafts: Vec<Draft>,
-        level: Level,
-    ) -> Result<Vec<Record>, StoreError> {
+    fn append_now(&mut self, drafts: Vec<Draft>, level: Level) -> Result<Vec<Record>, StoreError> {
         if let Place::Born(writer) = &self.place {
             writer.check()?;
         }
@@ -131,7 +127,8 @@ impl<D: Disk> FileLog<D> {
 
     /// The batch, and how many records of the log's own stand before the drafts'.
     fn plan(&self, drafts: Vec<Draft>) -> Result<(Batch, usize), StoreError> {
-        let at = drafts.first().map(|d| d.at).ok_or_else(|| StoreError::refused("an empty batch"))?;
+        let at =
+            drafts.first().map(|d| d.at).ok_or_else(|| StoreError::refused("an empty batch"))?;
         let mut own = Vec::new();
         if self.known.state.next_seq == 0 {
             own.push(Draft::new(at, Body::Session(Box::new(self.known.header.clone()))));
@@ -199,7 +196,8 @@ impl<D: Disk> FileLog<D> {
         // The name holds the hash: if it is taken, an earlier attempt came this far and no further.
         temp.link_as(&file)?;
         writer.cut(from)?;
-        self.known.tail = Tail::SetAside(RepairItem::SetAside { offset: from, bytes, sha256, file });
+        self.known.tail =
+            Tail::SetAside(RepairItem::SetAside { offset: from, bytes, sha256, file });
         Ok(())
     }
 

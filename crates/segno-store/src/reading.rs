@@ -133,10 +133,7 @@ fn finding(code: &'static str, severity: Severity, offset: u64) -> Finding {
 }
 
 /// Reads the active part without the writer's right.
-pub(crate) fn snapshot<D: Disk>(
-    log: &LogFile<D>,
-    id: &SessionId,
-) -> Result<Snapshot, StoreError> {
+pub(crate) fn snapshot<D: Disk>(log: &LogFile<D>, id: &SessionId) -> Result<Snapshot, StoreError> {
     let verdict = judge(&log.file, &log.path, log.len, id)?;
     let Known { header, state, .. } = verdict.known;
     Ok(Snapshot { header, state, active: verdict.active })

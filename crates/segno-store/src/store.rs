@@ -4,7 +4,7 @@
 //! Must not: hold any state about sessions; the directory is the truth, and other processes change it.
 
 use crate::blobs;
-use crate::disk::{Disk, DiskFile, Medium, RealDisk};
+use crate::disk::{Disk, Medium, RealDisk};
 use crate::error::store_error;
 use crate::fork;
 use crate::held::FileHeld;
@@ -107,7 +107,7 @@ impl<D: Disk> FileStore<D> {
         LogFile::open(self, &dir, id)
     }
 
-    fn listed(&self, id: SessionId, dir: &SessionDir) -> Option<Listed> {
+    pub(crate) fn listed(&self, id: SessionId, dir: &SessionDir) -> Option<Listed> {
         // Gone since the directory was read: it is not in the list then.
         let bytes = self.disk().meta(&dir.log()).ok()?.len;
         let held = lock::is_held(self.disk(), dir);

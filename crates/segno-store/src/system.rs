@@ -13,7 +13,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the Clock that everything else is given")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the Clock that everything else is given"
+    )]
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

@@ -66,9 +66,9 @@ impl<D: Disk> Writer<D> {
     /// Makes everything durable.
     pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
         self.check()?;
-        self.file.sync_data().map_err(|e| {
-            self.poisoned(format!("syncing {} failed ({e})", self.path.display()))
-        })
+        self.file
+            .sync_data()
+            .map_err(|e| self.poisoned(format!("syncing {} failed ({e})", self.path.display())))
     }
 
     /// Makes sure that what was written can be found again: the path is still this file, with exactly

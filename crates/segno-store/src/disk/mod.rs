@@ -41,6 +41,8 @@ pub struct Entry {
     pub name: String,
     /// Whether it is a directory, links followed.
     pub is_dir: bool,
+    /// Whether it is a link to what it is.
+    pub is_link: bool,
 }
 
 /// What kind of file system a path is on.
@@ -65,7 +67,7 @@ pub enum Writes {
 ///
 /// Files are made readable and writable by their owner only, directories likewise, whatever the
 /// umask says (G17). Links are followed everywhere.
-pub trait Disk: Clone + Send + Sync + 'static {
+pub trait Disk: std::fmt::Debug + Clone + Send + Sync + 'static {
     /// An open file. Dropping it closes it and gives up its lock.
     type File: DiskFile;
 
@@ -149,7 +151,7 @@ pub trait Disk: Clone + Send + Sync + 'static {
 }
 
 /// An open file.
-pub trait DiskFile: Send + Sync + 'static {
+pub trait DiskFile: std::fmt::Debug + Send + Sync + 'static {
     /// Writes bytes, possibly fewer than given; says how many.
     ///
     /// # Errors

@@ -71,8 +71,9 @@ impl Disk for RealDisk {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let kind = entry.file_type()?;
             // A link counts as what it leads to; one that leads nowhere is a file that cannot be read.
-            let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
-            entries.push(Entry { name, is_dir });
+            let is_link = kind.is_symlink();
+            let is_dir = if is_link { entry.path().is_dir() } else { kind.is_dir() };
+            entries.push(Entry { name, is_dir, is_link });
         }
         Ok(entries)
     }

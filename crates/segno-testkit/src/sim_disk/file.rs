@@ -2,8 +2,8 @@
 //!
 //! Responsible for: what writing, syncing and failing to sync do to one file. Must not: know names.
 
-use super::faults::OpKind;
 use super::SimDisk;
+use super::faults::OpKind;
 use segno_store::disk::{DiskFile, Meta};
 use std::collections::BTreeSet;
 use std::io;

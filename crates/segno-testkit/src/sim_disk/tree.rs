@@ -20,7 +20,10 @@ pub(super) type Names = BTreeMap<String, u64>;
 pub(super) enum Node {
     File(Content),
     /// Names as processes see them, and as the medium holds them.
-    Dir { cached: Names, durable: Names },
+    Dir {
+        cached: Names,
+        durable: Names,
+    },
 }
 
 /// A change of names that is not durable yet.
@@ -241,6 +244,7 @@ impl World {
         let entry = |(name, ino): (&String, &u64)| Entry {
             name: name.clone(),
             is_dir: self.names(*ino).is_ok(),
+            is_link: false,
         };
         Ok(names.iter().map(entry).collect())
     }

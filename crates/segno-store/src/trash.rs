@@ -1,0 +1,94 @@
+//! Where deleted sessions go, and come back from.
+//!
+//! Responsible for: moving whole session directories into and out of the trash, never while somebody
+//! writes, and emptying it when a person says so. Must not: delete anything by itself.
+
+use crate::disk::Disk;
+use crate::durable::{create_dirs, sync_dir};
+use crate::error::{store_error, write_error};
+use crate::layout::{SessionDir, exists, sessions_in};
+use crate::lock;
+use crate::store::FileStore;
+use segno_model::SessionId;
+use segno_model::store::{Listed, StoreError};
+use std::path::Path;
+
+impl<D: Disk> FileStore<D> {
+    /// Moves a session to the trash.
+    ///
+    /// # Errors
+    /// [`StoreError::Held`] while somebody writes it, [`StoreError::NotFound`], or a failing disk.
+    pub fn trash(&self, id: &SessionId) -> Result<(), StoreError> {
+        let dir = self.layout().locate(self.disk(), id)?;
+        let _locked = lock::open_locked(self.disk(), &dir, id)?;
+        self.move_session(&dir, &self.in_trash(id))
+    }
+
+    /// The sessions in the trash.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn list_trash(&self) -> Result<Vec<Listed>, StoreError> {
+        let all = sessions_in(self.disk(), &self.layout().trash())?;
+        Ok(all.into_iter().filter_map(|(id, dir)| self.listed(id, &dir)).collect())
+    }
+
+    /// Moves a session back from the trash.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when it is not there, [`StoreError::Exists`] when a session with its
+    /// id is, or a failing disk.
+    pub fn restore(&self, id: &SessionId) -> Result<(), StoreError> {
+        let dir = self.in_trash(id);
+        if !exists(self.disk(), &dir.log())? {
+            return Err(StoreError::NotFound(id.clone()));
+        }
+        self.move_session(&dir, &self.layout().home(id))
+    }
+
+    /// Deletes what is in the trash, for good; gives the ids.
+    ///
+    /// # Errors
+    /// A failing disk; what was not deleted by then is still there.
+    pub fn empty_trash(&self) -> Result<Vec<SessionId>, StoreError> {
+        let mut gone = Vec::new();
+        for (id, dir) in sessions_in(self.disk(), &self.layout().trash())? {
+            remove_tree(self.disk(), dir.path())?;
+            gone.push(id);
+        }
+        Ok(gone)
+    }
+
+    fn in_trash(&self, id: &SessionId) -> SessionDir {
+        SessionDir::new(self.layout().trash().join(id.as_str()))
+    }
+
+    fn move_session(&self, from: &SessionDir, to: &SessionDir) -> Result<(), StoreError> {
+        let disk = self.disk();
+        if exists(disk, to.path())? {
+            return Err(StoreError::Exists(to.path().display().to_string()));
+        }
+        let (old, new) = (parent(from), parent(to));
+        create_dirs(disk, self.root(), new)?;
+        disk.rename(from.path(), to.path()).map_err(|e| write_error("moving", to.path(), e))?;
+        sync_dir(disk, new)?;
+        sync_dir(disk, old)
+    }
+}
+
+fn parent(dir: &SessionDir) -> &Path {
+    dir.path().parent().unwrap_or(dir.path())
+}
+
+/// Removes a directory with everything in it. Links are removed, never followed.
+fn remove_tree<D: Disk>(disk: &D, dir: &Path) -> Result<(), StoreError> {
+    for entry in disk.list(dir).map_err(|e| store_error("listing", dir, e))? {
+        let path = dir.join(&entry.name);
+        if entry.is_dir && !entry.is_link {
+            remove_tree(disk, &path)?;
+        } else {
+            disk.remove_file(&path).map_err(|e| write_error("removing", &path, e))?;
+        }
+    }
+    disk.remove_dir(dir).map_err(|e| write_error("removing", dir, e))
+}
