@@ -5,6 +5,7 @@
 //! libraries; they return typed errors and say nothing.
 
 use crate::terminal::clean;
+use crate::terminal::picker::PickError;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::store::{Owner, StoreError};
 use serde::Serialize;
@@ -207,6 +208,21 @@ impl From<StoreError> for CliError {
                     .next("Put that right and repeat; what was acknowledged is kept.")
             }
             other => Self::failed("The store failed.").because(other),
+        }
+    }
+}
+
+impl From<PickError> for CliError {
+    fn from(error: PickError) -> Self {
+        match error {
+            PickError::NotATerminal => Self::usage("Choosing from a list needs a terminal.")
+                .because(
+                    "input or output is a pipe, a file, or a terminal that cannot move its cursor",
+                )
+                .next(
+                    "Name the session: `segno list` shows them, `last` is this project's newest.",
+                ),
+            PickError::Io(source) => Self::failed("The terminal failed.").because(source),
         }
     }
 }

@@ -8,6 +8,8 @@
 
 pub mod clean;
 pub mod diff;
+pub mod markdown;
+pub mod picker;
 pub mod screen;
 pub mod style;
 pub mod table;

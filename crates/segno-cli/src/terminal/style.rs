@@ -56,8 +56,8 @@ impl Tone {
     }
 }
 
-/// Text in tones, free of control characters other than `\n` and `\t`. There is no way to make one that
-/// is not.
+/// Text in tones, free of control characters other than `\n` and `\t`. Outside of this layer there is
+/// no way to make one that is not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Text {
     spans: Vec<(Tone, String)>,
@@ -85,22 +85,32 @@ impl Text {
 
     /// Adds text as it stands (spaces are kept), cleaned as a block.
     pub fn add(&mut self, tone: Tone, text: &str) {
-        let cleaned = clean::block(text);
+        self.add_cleaned(tone, &clean::block(text));
+    }
+
+    /// Adds what a [`clean::Stream`] gave. Cleaning it again would judge its pieces without their
+    /// neighbours.
+    pub(super) fn add_cleaned(&mut self, tone: Tone, text: &str) {
+        debug_assert!(text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
         match self.spans.last_mut() {
-            Some((last, held)) if *last == tone => held.push_str(&cleaned),
-            _ if cleaned.is_empty() => {}
-            _ => self.spans.push((tone, cleaned)),
+            _ if text.is_empty() => {}
+            Some((last, held)) if *last == tone => held.push_str(text),
+            _ => self.spans.push((tone, text.to_owned())),
         }
     }
 
     /// Adds another text behind this one.
     pub fn append(&mut self, other: Self) {
         for (tone, text) in other.spans {
-            match self.spans.last_mut() {
-                Some((last, held)) if *last == tone => held.push_str(&text),
-                _ => self.spans.push((tone, text)),
-            }
+            self.add_cleaned(tone, &text);
         }
+    }
+
+    /// With another text behind this one.
+    #[must_use]
+    pub fn with_text(mut self, other: Self) -> Self {
+        self.append(other);
+        self
     }
 
     /// Whether there is nothing to show.

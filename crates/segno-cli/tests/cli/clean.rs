@@ -1,5 +1,6 @@
 //! Stored text cannot drive the terminal: the table of attacks, and properties over random ones.
 
+use crate::random::Random;
 use segno_cli::terminal::clean;
 
 /// What it is, the stored text, the text as a block.
@@ -154,18 +155,6 @@ fn text_is_cut_by_columns_and_never_inside_a_character() {
     }
 }
 
-/// Numbers from a seed; the seed is printed with a failure. `SEGNO_SEED` sets the first one.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % n
-    }
-}
-
 fn first_seed() -> u64 {
     std::env::var("SEGNO_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
@@ -226,7 +215,7 @@ fn random_text(random: &mut Random) -> String {
 #[test]
 fn random_text_comes_out_harmless_and_cleaning_twice_changes_nothing() {
     for seed in first_seed()..first_seed() + 4000 {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Random::new(seed);
         let text = random_text(&mut random);
         let block = clean::block(&text);
         assert!(harmless(&block, "\n\t"), "SEGNO_SEED={seed} {text:?} -> {block:?}");
@@ -250,16 +239,12 @@ fn harmless(text: &str, allowed: &str) -> bool {
 #[test]
 fn text_in_pieces_is_cleaned_like_text_at_once() {
     for seed in first_seed()..first_seed() + 2000 {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Random::new(seed);
         let text = random_text(&mut random);
         let mut stream = clean::Stream::default();
         let mut out = String::new();
-        let chars: Vec<char> = text.chars().collect();
-        let mut rest = chars.as_slice();
-        while !rest.is_empty() {
-            let (piece, after) = rest.split_at(1 + random.below(rest.len()));
-            out.push_str(&stream.push(&piece.iter().collect::<String>()));
-            rest = after;
+        for piece in random.split(&text) {
+            out.push_str(&stream.push(&piece));
         }
         stream.finish();
         assert_eq!(out, clean::block(&text), "SEGNO_SEED={seed} {text:?}");

@@ -5,3 +5,7 @@
 mod args;
 mod clean;
 mod error;
+mod markdown;
+mod picker;
+mod random;
+mod terminal_process;

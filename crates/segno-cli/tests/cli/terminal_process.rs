@@ -1,0 +1,127 @@
+//! A process in a pseudo-terminal: the test binary runs one of its own tests as a child.
+//!
+//! Waiting is for what appears on the screen; the only limit is generous and there so that a broken
+//! test ends.
+
+use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
+use std::io::{Read as _, Write};
+use std::num::NonZero;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+const ROLE: &str = "SEGNO_TEST_ROLE";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The child's side.
+pub(crate) struct Child;
+
+impl Child {
+    /// Whether this process was started to play that role.
+    pub(crate) fn is(role: &str) -> bool {
+        std::env::var(ROLE).is_ok_and(|value| value == role)
+    }
+
+    /// Tells the parent something, on the screen.
+    pub(crate) fn say(text: &str) {
+        let mut out = std::io::stdout();
+        // The trailing mark lets the parent know that all of it has arrived.
+        write!(out, "\r\n{text}\r\n").unwrap();
+        out.flush().unwrap();
+    }
+}
+
+/// A child that is being played with.
+pub(crate) struct Played {
+    master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    output: Receiver<Vec<u8>>,
+    parser: vt100::Parser,
+    child: Box<dyn portable_pty::Child + Send + Sync>,
+}
+
+impl Played {
+    /// Runs `test` of this binary in a terminal of that size, in `role`.
+    pub(crate) fn start(test: &str, role: &str, columns: u16, rows: u16) -> Self {
+        Self::start_with(test, role, columns, rows, &[])
+    }
+
+    /// The same, with environment variables.
+    pub(crate) fn start_with(
+        test: &str,
+        role: &str,
+        columns: u16,
+        rows: u16,
+        env: &[(&str, &str)],
+    ) -> Self {
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+        command.env(ROLE, role);
+        command.env("TERM", "xterm-256color");
+        for (name, value) in env {
+            command.env(name, value);
+        }
+        let child = pair.slave.spawn_command(command).unwrap();
+        let writer = pair.master.take_writer().unwrap();
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let size = |n| NonZero::new(n).unwrap();
+        let parser = vt100::Parser::new(size(rows), size(columns), 0);
+        Self { master: pair.master, writer, output, parser, child }
+    }
+
+    /// Types.
+    pub(crate) fn send(&mut self, keys: &str) {
+        self.writer.write_all(keys.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
+    }
+
+    /// Returns when the screen shows this.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        while !self.parser.screen().contents().contains(text) {
+            let Ok(bytes) = self.output.recv_timeout(PATIENCE) else {
+                panic!("{text:?} never came:\n{}", self.parser.screen().contents());
+            };
+            self.answer_cursor_queries(&bytes);
+            self.parser.process(&bytes);
+        }
+    }
+
+    /// A terminal answers when it is asked where the cursor is.
+    fn answer_cursor_queries(&mut self, bytes: &[u8]) {
+        if bytes.windows(4).any(|window| window == b"\x1b[6n") {
+            let (row, column) = self.parser.screen().cursor_position();
+            self.send(&format!("\x1b[{};{}R", row + 1, column + 1));
+        }
+    }
+
+    pub(crate) fn alternate_screen(&self) -> bool {
+        self.parser.screen().alternate_screen()
+    }
+
+    pub(crate) fn bracketed_paste(&self) -> bool {
+        self.parser.screen().bracketed_paste()
+    }
+
+    /// Whether the terminal is in its ordinary line mode.
+    pub(crate) fn cooked(&self) -> bool {
+        let termios = self.master.get_termios().unwrap();
+        format!("{:?}", termios.local_flags).contains("ICANON")
+    }
+}
+
+impl Drop for Played {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
