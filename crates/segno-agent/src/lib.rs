@@ -1,1 +1,7 @@
-//! placeholder
+//! The coding agent: model providers, tools, permissions, instructions.
+//!
+//! Responsible for: everything between the runtime's traits and the outside world, except files of
+//! sessions and terminals. Must not: name a concrete store or print anything.
+
+pub mod permission;
+pub mod tool;

@@ -1,0 +1,282 @@
+//! `bash`: a shell command in a process group of its own.
+//!
+//! Responsible for: starting it, streaming and collecting its output, its exit, and ending its whole
+//! group on a stop or a timeout. Must not: decide whether it may run. Nobody can tell after a crash
+//! what became of a command, so its class is `opaque`.
+
+use super::cut::{Collected, Utf8Stream};
+use super::error::ToolError;
+use super::workspace::Workspace;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use segno_model::record::Outcome;
+use segno_runtime::{Progress, ToolOutput, ToolRun};
+use serde::Deserialize;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+
+/// How long a command may run unless told otherwise, in seconds.
+pub(crate) const DEFAULT_TIMEOUT: f64 = 120.0;
+/// How long a command may run at most, in seconds.
+pub(crate) const MAX_TIMEOUT: f64 = 600.0;
+/// How long a group has between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_millis(1500);
+/// How often an ending group is looked at.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The arguments.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    pub(crate) command: String,
+    pub(crate) timeout: Option<f64>,
+}
+
+impl Args {
+    /// Checks what the types cannot.
+    pub(crate) fn check(&self) -> Result<(), ToolError> {
+        if self.command.trim().is_empty() || self.command.contains('\0') {
+            return Err(ToolError::Arguments("`command` must not be empty".to_owned()));
+        }
+        match self.timeout {
+            Some(t) if !(t > 0.0 && t <= MAX_TIMEOUT) => Err(ToolError::Arguments(format!(
+                "`timeout` must be more than 0 and at most {MAX_TIMEOUT} seconds"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why a command is over.
+enum End {
+    Exited(ExitStatus),
+    TimedOut,
+    Stopped,
+}
+
+/// Runs a command to its end, its timeout, or the user's stop.
+pub(crate) async fn run(
+    workspace: &Workspace,
+    hidden_env: &[String],
+    args: &Args,
+    run: &ToolRun<'_>,
+) -> Result<ToolOutput, ToolError> {
+    if run.stop.is_stopped() {
+        return Err(ToolError::Stopped);
+    }
+    let (mut group, output) = start(workspace, hidden_env, args)
+        .map_err(|e| ToolError::Refused(format!("the shell could not be started: {e}")))?;
+    let mut sink = Sink { collected: Collected::new(), utf8: Utf8Stream::default(), run };
+    let timeout = Duration::from_secs_f64(args.timeout.unwrap_or(DEFAULT_TIMEOUT));
+    let end = {
+        let watched = watch(&mut group.child, &output, &mut sink);
+        tokio::select! {
+            status = watched => End::Exited(status.map_err(|e| {
+                ToolError::Unsure(format!("the command's end could not be seen: {e}"))
+            })?),
+            () = run.stop.stopped() => End::Stopped,
+            () = tokio::time::sleep(timeout) => End::TimedOut,
+        }
+    };
+    if matches!(end, End::Exited(_)) {
+        group.disarm();
+    } else {
+        group.end().await;
+    }
+    let held_open = !drain(&output, &mut sink);
+    Ok(report(sink.collected, &end, held_open, timeout))
+}
+
+fn start(
+    workspace: &Workspace,
+    hidden_env: &[String],
+    args: &Args,
+) -> std::io::Result<(Group, pipe::Receiver)> {
+    let (reader, writer) = std::io::pipe()?;
+    let mut command = shell();
+    command
+        .args(["-c", &args.command])
+        .current_dir(workspace.cwd())
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .envs([
+            ("PAGER", "cat"),
+            ("GIT_PAGER", "cat"),
+            ("TERM", "dumb"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+        ]);
+    for name in hidden_env {
+        command.env_remove(name);
+    }
+    let child = command.spawn()?;
+    let output = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
+    let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    Ok((Group { child, pid }, output))
+}
+
+/// The shell, away from our terminal: in a session of its own where `setsid` is installed, so that
+/// nothing in it can ask questions there; in a process group of its own otherwise.
+fn shell() -> Command {
+    let found = |name: &str| {
+        ["/usr/bin", "/bin", "/usr/local/bin"]
+            .map(|dir| std::path::Path::new(dir).join(name))
+            .into_iter()
+            .find(|path| path.is_file())
+    };
+    let bash = found("bash").unwrap_or_else(|| "sh".into());
+    if let Some(setsid) = found("setsid") {
+        let mut command = Command::new(setsid);
+        command.arg(bash);
+        return command;
+    }
+    let mut command = Command::new(bash);
+    command.process_group(0);
+    command
+}
+
+/// The command's process group; dropped before its end, it is killed.
+struct Group {
+    child: Child,
+    pid: Option<Pid>,
+}
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        let Some(pid) = self.pid else { return };
+        // Before the child has made its own group there is only the child.
+        if kill_process_group(pid, signal) == Err(Errno::SRCH) && self.child.id().is_some() {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.pid.is_none_or(|pid| test_kill_process_group(pid) == Err(Errno::SRCH))
+    }
+
+    fn disarm(&mut self) {
+        self.pid = None;
+    }
+
+    /// SIGTERM, a grace, SIGKILL: for the whole group, not only for the shell.
+    async fn end(&mut self) {
+        self.signal(Signal::TERM);
+        let gone = async {
+            let _ = self.child.wait().await;
+            while !self.is_gone() {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        if tokio::time::timeout(GRACE, gone).await.is_err() {
+            self.signal(Signal::KILL);
+            let _ = tokio::time::timeout(GRACE, self.child.wait()).await;
+        }
+        self.disarm();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// Where output goes.
+struct Sink<'a, 'b> {
+    collected: Collected,
+    utf8: Utf8Stream,
+    run: &'a ToolRun<'b>,
+}
+
+impl Sink<'_, '_> {
+    fn push(&mut self, bytes: &[u8]) {
+        self.collected.push(bytes);
+        let text = self.utf8.push(bytes);
+        if !text.is_empty() {
+            (self.run.progress)(Progress::Output(text));
+        }
+    }
+}
+
+/// Takes output until the command itself ends; what it left running may keep the pipe open.
+async fn watch(
+    child: &mut Child,
+    output: &pipe::Receiver,
+    sink: &mut Sink<'_, '_>,
+) -> std::io::Result<ExitStatus> {
+    let mut open = true;
+    loop {
+        tokio::select! {
+            status = child.wait() => return status,
+            ready = output.readable(), if open => {
+                ready?;
+                open = take(output, sink)?;
+            }
+        }
+    }
+}
+
+/// Takes one piece; false at the end of the output.
+fn take(output: &pipe::Receiver, sink: &mut Sink<'_, '_>) -> std::io::Result<bool> {
+    let mut buffer = [0; 32 << 10];
+    match output.try_read(&mut buffer) {
+        Ok(0) => Ok(false),
+        Ok(n) => {
+            sink.push(&buffer[..n]);
+            Ok(true)
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Ok(true),
+        Err(e) => Err(e),
+    }
+}
+
+/// Takes what is in the pipe without waiting; true when nobody holds its other end any more.
+fn drain(output: &pipe::Receiver, sink: &mut Sink<'_, '_>) -> bool {
+    let mut buffer = vec![0; 64 << 10];
+    // What was written before the end fits the pipe; a survivor that keeps writing must not hold us.
+    // The descriptor is read itself: the event loop may not have heard of the last bytes yet.
+    for _ in 0..64 {
+        match rustix::io::read(output, &mut buffer[..]) {
+            Ok(0) => return true,
+            Ok(n) => sink.push(&buffer[..n]),
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+fn report(collected: Collected, end: &End, held_open: bool, timeout: Duration) -> ToolOutput {
+    let (mut text, whole) = collected.finish();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let (line, outcome) = match end {
+        End::Exited(status) => match (status.code(), status.signal()) {
+            (Some(0), _) => ("exit code 0".to_owned(), Outcome::Done),
+            (Some(code), _) => (format!("exit code {code}"), Outcome::Failed),
+            (None, signal) => (format!("ended by signal {}", signal.unwrap_or(0)), Outcome::Failed),
+        },
+        End::TimedOut => {
+            let seconds = timeout.as_secs_f64();
+            (
+                format!("ended after the timeout of {seconds} seconds; it may be half done"),
+                Outcome::Failed,
+            )
+        }
+        End::Stopped => ("stopped by the user; it may be half done".to_owned(), Outcome::Stopped),
+    };
+    if text.is_empty() {
+        text.push_str("(no output)\n");
+    }
+    text.push_str(&format!("[{line}]"));
+    if held_open && matches!(end, End::Exited(_)) {
+        text.push_str("\n[processes that it left running still hold its output, which is not read any more; send the output of background processes to a file]");
+    }
+    let mut output = ToolOutput::new(text, outcome != Outcome::Done, outcome);
+    output.whole = whole;
+    output
+}

@@ -1,0 +1,51 @@
+//! What a tool cannot do, as the model is told of it.
+//!
+//! Responsible for: the kinds of failure and what each says about the effect. Must not: decide what
+//! to do about one.
+
+use segno_model::record::Outcome;
+use segno_runtime::ToolOutput;
+use std::path::Path;
+
+/// A call that gave no success. The text goes to the model, so it says what to do next where it can.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolError {
+    /// The arguments do not fit the tool; nothing was started.
+    #[error("{0}")]
+    Arguments(String),
+    /// The tool will not or cannot do it; nothing changed.
+    #[error("{0}")]
+    Refused(String),
+    /// The operating system said no; nothing changed.
+    #[error("{path}: {source}")]
+    Io {
+        /// The path as it is shown.
+        path: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The effect may have happened, wholly or in part.
+    #[error("{0}")]
+    Unsure(String),
+    /// The user's stop came first.
+    #[error("stopped by the user")]
+    Stopped,
+}
+
+impl ToolError {
+    /// An operating system error at a path.
+    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+        Self::Io { path: path.display().to_string(), source }
+    }
+
+    /// The result that the model gets.
+    pub(crate) fn into_output(self) -> ToolOutput {
+        let outcome = match &self {
+            Self::Arguments(_) => Outcome::NotRun,
+            Self::Refused(_) | Self::Io { .. } => Outcome::Failed,
+            Self::Unsure(_) => Outcome::Unknown,
+            Self::Stopped => Outcome::Stopped,
+        };
+        ToolOutput::new(self.to_string(), true, outcome)
+    }
+}

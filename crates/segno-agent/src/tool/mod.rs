@@ -1,0 +1,400 @@
+//! The agent's tools, behind the runtime's trait.
+//!
+//! Responsible for: understanding a call, judging it by the permissions, and running it. Must not: write
+//! records, or talk to a person itself; an [`Asker`] does. Replay classes: `read`, `grep`, `find`, `ls`
+//! and `todo` are `read`; `write` and `edit` are `verified`, with the facts in the intent's probe;
+//! `bash` is `opaque`: after a crash nobody can tell what became of a command.
+
+mod bash;
+mod change;
+mod cut;
+mod diff;
+mod edit;
+mod error;
+mod find;
+mod grep;
+mod ls;
+mod read;
+mod replace;
+mod request;
+mod todo;
+mod walk;
+mod workspace;
+mod write;
+
+pub use workspace::Place;
+pub(crate) use workspace::has_secret_component;
+
+use crate::permission::command::judge;
+use crate::permission::{Decision, Memory, Mode, Offers, PrefixRule, Wish, refusal};
+use change::Change;
+use error::ToolError;
+use request::Request;
+use segno_model::record::{ReplayClass, ToolCall};
+use segno_runtime::{Answer, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict};
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use walk::Cancel;
+use workspace::Workspace;
+
+/// How many judged and not yet run writes are remembered.
+const MAX_PLANNED: usize = 64;
+/// How much of a change a question shows.
+const MAX_PREVIEW: usize = 8 << 10;
+
+/// A permission question for a person.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The call that it is about.
+    pub call: &'a ToolCall,
+    /// What is about to happen; may hold anything that the model wrote, so it is made safe for display
+    /// by whoever shows it.
+    pub text: &'a str,
+    /// What may be answered beyond `once`.
+    pub offers: &'a Offers,
+}
+
+/// A person's answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Yes, this time.
+    Once,
+    /// Yes, and what [`Offers::session`] says until the program ends.
+    Session,
+    /// Yes, and the rules in [`Offers::always`] from now on.
+    Always,
+    /// No.
+    No {
+        /// Why, for the model.
+        reason: Option<String>,
+    },
+}
+
+/// A future that an [`Asker`] gives.
+pub type Asking<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
+
+/// Somebody who can put questions to a person.
+pub trait Asker: Send + Sync {
+    /// Shows the question and waits for the answer.
+    fn ask<'a>(&'a self, question: Question<'a>) -> Asking<'a>;
+
+    /// Saves rules in the user's configuration; called once for each `always`.
+    fn save(&self, rules: &[PrefixRule]);
+}
+
+/// What a [`Toolbox`] is made of.
+pub struct ToolboxConfig {
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// The project's root: changes within it are the project's. The working directory, when unknown.
+    pub root: PathBuf,
+    /// The home directory.
+    pub home: Option<PathBuf>,
+    /// Segno's own data and configuration directories.
+    pub own: Vec<PathBuf>,
+    /// The permission mode.
+    pub mode: Mode,
+    /// The user's saved rules; never a repository's.
+    pub rules: Vec<PrefixRule>,
+    /// Variables that commands do not get to see, e.g. the providers' keys.
+    pub hidden_env: Vec<String>,
+    /// Who asks; nobody in a run without a terminal, where what would ask is refused.
+    pub asker: Option<Arc<dyn Asker>>,
+}
+
+/// The tools of one session.
+pub struct Toolbox {
+    workspace: Arc<Workspace>,
+    hidden_env: Vec<String>,
+    asker: Option<Arc<dyn Asker>>,
+    mode: Mutex<Mode>,
+    memory: Mutex<Memory>,
+    /// What `write` calls were judged to replace, by call.
+    planned: Mutex<HashMap<ToolCallKey, Option<String>>>,
+}
+
+type ToolCallKey = (String, String, String);
+
+/// A call that was understood and looked at.
+struct Examined {
+    request: Request,
+    wish: Wish,
+    change: Option<Change>,
+}
+
+impl Toolbox {
+    /// Makes the tools.
+    #[must_use]
+    pub fn new(config: ToolboxConfig) -> Self {
+        let home = config.home.as_deref();
+        let workspace = Workspace::new(&config.cwd, &config.root, home, &config.own);
+        Self {
+            workspace: Arc::new(workspace),
+            hidden_env: config.hidden_env,
+            asker: config.asker,
+            mode: Mutex::new(config.mode),
+            memory: Mutex::new(Memory::new(config.rules)),
+            planned: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// The permission mode in force.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        *lock(&self.mode)
+    }
+
+    /// Changes the permission mode; a person's word, never a record's.
+    pub fn set_mode(&self, mode: Mode) {
+        *lock(&self.mode) = mode;
+    }
+
+    /// Understands a call and looks at what it is about; changes nothing.
+    async fn examine(&self, call: &ToolCall) -> Result<Examined, ToolError> {
+        let request = Request::parse(call)?;
+        let workspace = Arc::clone(&self.workspace);
+        blocking(move || {
+            let change = plan(&workspace, &request)?;
+            let wish = wish(&workspace, &request, change.as_ref())?;
+            Ok(Examined { request, wish, change })
+        })
+        .await
+    }
+
+    fn verdict(&self, call: &ToolCall, examined: &Examined) -> Result<Verdict, ToolError> {
+        let plan = self.tool_plan(call, examined)?;
+        let mode = self.mode();
+        let memory = lock(&self.memory);
+        Ok(match memory.decide(mode, &examined.wish) {
+            Decision::Allow => Verdict::Run(plan),
+            Decision::Ask if self.asker.is_some() => {
+                Verdict::Ask { question: self.question(examined), plan }
+            }
+            Decision::Ask | Decision::Refuse => {
+                Verdict::Refuse(ToolOutput::denied(refusal(mode, &examined.wish, &memory)))
+            }
+        })
+    }
+
+    fn tool_plan(&self, call: &ToolCall, examined: &Examined) -> Result<ToolPlan, ToolError> {
+        let class = match (&examined.request, &examined.change) {
+            (Request::Bash(_), _) => ReplayClass::Opaque,
+            (_, Some(_)) => ReplayClass::Verified,
+            _ => ReplayClass::Read,
+        };
+        let probe = match &examined.change {
+            None => None,
+            Some(change) => {
+                self.remember_plan(call, change);
+                let probe = serde_json::value::to_raw_value(&change.probe()?);
+                Some(probe.map_err(|e| ToolError::Refused(e.to_string()))?)
+            }
+        };
+        Ok(ToolPlan { class, key: None, probe })
+    }
+
+    fn remember_plan(&self, call: &ToolCall, change: &Change) {
+        let mut planned = lock(&self.planned);
+        if planned.len() >= MAX_PLANNED {
+            planned.clear();
+        }
+        planned.insert(key(call), change.old.sha256());
+    }
+
+    fn question(&self, examined: &Examined) -> String {
+        match &examined.wish {
+            Wish::Command(text, judgement, _) => {
+                let why: String = judgement.doubts.iter().map(|d| format!("\n({d})")).collect();
+                format!("Run: {text}{why}")
+            }
+            Wish::Write(path, place) => {
+                let mut preview = examined.change.as_ref().map_or(String::new(), Change::preview);
+                if preview.len() > MAX_PREVIEW {
+                    preview.truncate(preview.floor_char_boundary(MAX_PREVIEW));
+                    preview.push_str("\n…");
+                }
+                let place = match place {
+                    Place::Inside => "",
+                    Place::Outside => " (outside of the project)",
+                    Place::Guarded => " (a file that programs trust)",
+                    Place::Own => " (Segno's own)",
+                };
+                format!("Change {}{place}:\n{preview}", self.workspace.show(path))
+            }
+            Wish::Read(path, _) => {
+                format!("Read {}, where credentials may be", self.workspace.show(path))
+            }
+            Wish::Nothing => String::new(),
+        }
+    }
+
+    async fn answer(&self, call: &ToolCall, question: &str) -> Result<Answer, ToolError> {
+        let examined = self.examine(call).await?;
+        let offers = lock(&self.memory).offers(&examined.wish);
+        let reply = match &self.asker {
+            Some(asker) => asker.ask(Question { call, text: question, offers: &offers }).await,
+            None => Reply::No { reason: None },
+        };
+        let answer =
+            |allowed, scope: &str, reason| Answer { allowed, scope: scope.to_owned(), reason };
+        Ok(match reply {
+            Reply::Always if !offers.always.is_empty() => {
+                let rules = lock(&self.memory).remember_always(&examined.wish);
+                if let Some(asker) = &self.asker {
+                    asker.save(&rules);
+                }
+                answer(true, "always", None)
+            }
+            Reply::Session if offers.session.is_some() => {
+                lock(&self.memory).remember_session(&examined.wish);
+                answer(true, "session", None)
+            }
+            // What was not offered counts for this time only.
+            Reply::Once | Reply::Session | Reply::Always => answer(true, "once", None),
+            Reply::No { reason } => answer(false, "once", reason),
+        })
+    }
+
+    async fn execute(&self, call: &ToolCall, run: &ToolRun<'_>) -> Result<ToolOutput, ToolError> {
+        let request = Request::parse(call)?;
+        if run.stop.is_stopped() {
+            return Err(ToolError::Stopped);
+        }
+        let planned = lock(&self.planned).remove(&key(call));
+        if let Request::Bash(args) = &request {
+            return bash::run(&self.workspace, &self.hidden_env, args, run).await;
+        }
+        let workspace = Arc::clone(&self.workspace);
+        let cancel = Cancel::default();
+        let seen = cancel.clone();
+        let work = blocking(move || perform(&workspace, request, planned, &seen));
+        tokio::pin!(work);
+        tokio::select! {
+            output = &mut work => output,
+            () = run.stop.stopped() => {
+                cancel.cancel();
+                // A change that has begun is finished; a search ends at its next file.
+                work.await
+            }
+        }
+    }
+}
+
+impl Tools for Toolbox {
+    fn specs(&self) -> Vec<ToolSpec> {
+        request::specs()
+    }
+
+    async fn judge(&self, call: &ToolCall) -> Verdict {
+        let judged = match self.examine(call).await {
+            Ok(examined) => self.verdict(call, &examined),
+            Err(error) => Err(error),
+        };
+        judged.unwrap_or_else(|error| Verdict::Refuse(error.into_output()))
+    }
+
+    async fn ask(&self, call: &ToolCall, question: &str) -> Answer {
+        self.answer(call, question).await.unwrap_or_else(|error| Answer {
+            allowed: false,
+            scope: "once".to_owned(),
+            reason: Some(error.to_string()),
+        })
+    }
+
+    async fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> ToolOutput {
+        self.execute(call, &run).await.unwrap_or_else(ToolError::into_output)
+    }
+}
+
+/// Runs everything but commands.
+fn perform(
+    workspace: &Workspace,
+    request: Request,
+    planned: Option<Option<String>>,
+    cancel: &Cancel,
+) -> Result<ToolOutput, ToolError> {
+    if let Some(change) = plan(workspace, &request)? {
+        // An edit says itself what it expects; a whole new content is only right over what was seen.
+        let judged_over = planned.unwrap_or_else(|| change.old.sha256());
+        if matches!(request, Request::Write(_)) && judged_over != change.old.sha256() {
+            return Err(ToolError::Refused(format!(
+                "{} was changed since this call was judged; nothing was written. Read it again.",
+                change.shown
+            )));
+        }
+        return change.apply();
+    }
+    match request {
+        Request::Read(args) => read::run(workspace, &args),
+        Request::Grep(args) => grep::run(workspace, &args, cancel),
+        Request::Find(args) => find::run(workspace, &args, cancel),
+        Request::Ls(args) => ls::run(workspace, &args),
+        Request::Todo(args) => todo::run(args),
+        Request::Write(_) | Request::Edit(_) | Request::Bash(_) => {
+            Err(ToolError::Refused("this tool cannot be run here".to_owned()))
+        }
+    }
+}
+
+/// The change that a call would make to a file, if it is such a call.
+fn plan(workspace: &Workspace, request: &Request) -> Result<Option<Change>, ToolError> {
+    match request {
+        Request::Write(args) => write::plan(workspace, args).map(Some),
+        Request::Edit(args) => edit::plan(workspace, args).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn wish(
+    workspace: &Workspace,
+    request: &Request,
+    change: Option<&Change>,
+) -> Result<Wish, ToolError> {
+    if let Some(change) = change {
+        return Ok(Wish::Write(change.path.clone(), workspace.place(&change.path)));
+    }
+    let path = match request {
+        Request::Bash(args) => return command_wish(workspace, &args.command),
+        Request::Read(args) => Some(args.path.as_str()),
+        Request::Grep(grep::Args { path, .. })
+        | Request::Find(find::Args { path, .. })
+        | Request::Ls(ls::Args { path, .. }) => path.as_deref(),
+        Request::Write(_) | Request::Edit(_) | Request::Todo(_) => return Ok(Wish::Nothing),
+    };
+    let path = workspace.resolve(path.unwrap_or("."))?;
+    let secret = workspace.is_secret(&path);
+    Ok(Wish::Read(path, secret))
+}
+
+fn command_wish(workspace: &Workspace, command: &str) -> Result<Wish, ToolError> {
+    let judgement = judge(command);
+    let mut writes = Vec::new();
+    for given in &judgement.writes {
+        let path = workspace.resolve(given)?;
+        let place = workspace.place(&path);
+        writes.push((path, place));
+    }
+    Ok(Wish::Command(command.to_owned(), judgement, writes))
+}
+
+/// Work that may wait for a disk, away from the threads that serve everything else.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(ToolError::Unsure(format!("the tool broke down: {error}"))),
+    }
+}
+
+fn key(call: &ToolCall) -> ToolCallKey {
+    (call.id.clone(), call.name.clone(), call.arguments.clone())
+}
+
+/// A poisoned lock's data is still whole: every change under these locks is one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

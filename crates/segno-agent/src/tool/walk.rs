@@ -1,0 +1,48 @@
+//! Walking files the way a developer means it: without what git ignores.
+//!
+//! Responsible for: the walk's options and its stable order. Must not: know what is looked for.
+
+use super::error::ToolError;
+use ignore::WalkBuilder;
+use ignore::overrides::OverrideBuilder;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Tells blocking work that the user's stop came.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks the work to end.
+    pub(crate) fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// An error when it should end.
+    pub(crate) fn check(&self) -> Result<(), ToolError> {
+        if self.0.load(Ordering::Relaxed) { Err(ToolError::Stopped) } else { Ok(()) }
+    }
+}
+
+/// A walk from `base`, sorted by path: ignore files are obeyed also outside of a repository, `.git` is
+/// never entered, links are not followed.
+pub(crate) fn walk(
+    base: &Path,
+    hidden: bool,
+    glob: Option<&str>,
+) -> Result<ignore::Walk, ToolError> {
+    let mut builder = WalkBuilder::new(base);
+    builder
+        .hidden(!hidden)
+        .require_git(false)
+        .sort_by_file_path(Path::cmp)
+        .filter_entry(|entry| entry.file_name() != ".git" || entry.depth() == 0);
+    if let Some(glob) = glob {
+        let mut overrides = OverrideBuilder::new(base);
+        let bad = |e: ignore::Error| ToolError::Arguments(format!("`glob` is not valid: {e}"));
+        overrides.add(glob).map_err(bad)?;
+        builder.overrides(overrides.build().map_err(bad)?);
+    }
+    Ok(builder.build())
+}

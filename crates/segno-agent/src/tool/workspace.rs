@@ -1,0 +1,178 @@
+//! Where the tools work: paths as the model gives them, and where they lead.
+//!
+//! Responsible for: resolving (links included), showing, and placing paths. Must not: read or change
+//! a file's content, or decide a permission.
+
+use super::error::ToolError;
+use std::path::{Component, Path, PathBuf};
+
+/// How many links a path may go through.
+const MAX_LINKS: usize = 40;
+
+/// Files in the home directory that a shell or a login runs, or that hold what programs trust.
+const HOME_GUARDED: &[&str] = &[
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".inputrc",
+    ".xprofile",
+    ".xinitrc",
+    ".gitconfig",
+    ".npmrc",
+    ".netrc",
+    ".ssh",
+    ".gnupg",
+    ".config/fish",
+    ".config/git",
+    ".config/autostart",
+    ".config/systemd",
+    ".config/environment.d",
+    ".local/bin",
+    "bin",
+    "Library/LaunchAgents",
+];
+
+/// Path components that mean credentials.
+const SECRET: &[&str] =
+    &[".ssh", ".gnupg", ".aws", ".netrc", ".git-credentials", ".docker", ".kube"];
+
+/// Where a write would go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Within the project.
+    Inside,
+    /// Anywhere else.
+    Outside,
+    /// A repository's `.git`, or a file in the home directory that a shell runs or programs trust.
+    Guarded,
+    /// Segno's own data or configuration.
+    Own,
+}
+
+/// The directory that the tools work in and what surrounds it.
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    cwd: PathBuf,
+    root: PathBuf,
+    home: Option<PathBuf>,
+    own: Vec<PathBuf>,
+}
+
+impl Workspace {
+    /// Resolves every directory once, so that later comparisons are between real paths.
+    pub(crate) fn new(cwd: &Path, root: &Path, home: Option<&Path>, own: &[PathBuf]) -> Self {
+        let real = |path: &Path| follow(path, 0).unwrap_or_else(|_| path.to_owned());
+        Self {
+            cwd: real(cwd),
+            root: real(root),
+            home: home.map(real),
+            own: own.iter().map(|p| real(p)).collect(),
+        }
+    }
+
+    /// The working directory, links resolved.
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// A path as the model gave it, made absolute; links are not looked at.
+    pub(crate) fn absolute(&self, given: &str) -> PathBuf {
+        match (given, given.strip_prefix("~/"), &self.home) {
+            ("~", _, Some(home)) => home.clone(),
+            (_, Some(rest), Some(home)) => home.join(rest),
+            _ => self.cwd.join(given),
+        }
+    }
+
+    /// Where a path leads, all links resolved; the end of it need not exist.
+    pub(crate) fn resolve(&self, given: &str) -> Result<PathBuf, ToolError> {
+        if given.is_empty() || given.contains('\0') {
+            return Err(ToolError::Arguments("`path` must be a path, not empty text".to_owned()));
+        }
+        let path = self.absolute(given);
+        follow(&path, 0).map_err(|source| ToolError::Io { path: given.to_owned(), source })
+    }
+
+    /// A path for people and models: relative to the working directory where it lies in it.
+    pub(crate) fn show(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.cwd) {
+            Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
+            Ok(rest) => rest.display().to_string(),
+            Err(_) => path.display().to_string(),
+        }
+    }
+
+    /// Where a resolved path lies, for writing.
+    pub(crate) fn place(&self, path: &Path) -> Place {
+        if self.own.iter().any(|own| path.starts_with(own)) {
+            return Place::Own;
+        }
+        let in_git = path
+            .components()
+            .any(|c| matches!(c, Component::Normal(name) if name.eq_ignore_ascii_case(".git")));
+        if in_git || self.is_guarded_home(path) {
+            return Place::Guarded;
+        }
+        if path.starts_with(&self.root) || path.starts_with(&self.cwd) {
+            Place::Inside
+        } else {
+            Place::Outside
+        }
+    }
+
+    fn is_guarded_home(&self, path: &Path) -> bool {
+        let Some(rest) = self.home.as_ref().and_then(|home| path.strip_prefix(home).ok()) else {
+            return false;
+        };
+        // A project under ~/bin is a project; only what lies outside of the project is guarded there.
+        let inside = path.starts_with(&self.root) && Some(&self.root) != self.home.as_ref();
+        !inside && HOME_GUARDED.iter().any(|guarded| rest.starts_with(guarded))
+    }
+
+    /// Whether reading a resolved path would show credentials.
+    pub(crate) fn is_secret(&self, path: &Path) -> bool {
+        self.own.iter().any(|own| path.starts_with(own)) || has_secret_component(path)
+    }
+}
+
+/// Whether a path names a place where credentials are kept.
+pub(crate) fn has_secret_component(path: &Path) -> bool {
+    let in_proc = path.components().any(|c| c.as_os_str() == "proc");
+    path.components().any(|c| {
+        let name = c.as_os_str();
+        SECRET.iter().any(|s| name.eq_ignore_ascii_case(s)) || (in_proc && name == "environ")
+    })
+}
+
+/// Resolves links in all of `path`, tolerating that its end does not exist.
+fn follow(path: &Path, depth: usize) -> std::io::Result<PathBuf> {
+    let error = match std::fs::canonicalize(path) {
+        Ok(real) => return Ok(real),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => error,
+        Err(error) => return Err(error),
+    };
+    if depth > MAX_LINKS {
+        return Err(std::io::Error::other("too many links"));
+    }
+    if let Ok(target) = std::fs::read_link(path) {
+        let base = path.parent().unwrap_or(Path::new("/"));
+        return follow(&base.join(target), depth + 1);
+    }
+    match (path.parent(), path.components().next_back()) {
+        (Some(parent), Some(Component::Normal(name))) => Ok(follow(parent, depth + 1)?.join(name)),
+        // `missing/..` leads nowhere as long as `missing` is not there.
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,172 @@
+//! A temporary project with the tools in it.
+//!
+//! Responsible for: making calls as the runtime does. Must not: assert on a tool's behaviour.
+#![allow(dead_code)]
+
+use segno_agent::permission::{Mode, PrefixRule};
+use segno_agent::tool::{Asker, Asking, Question, Reply, Toolbox, ToolboxConfig};
+use segno_model::record::{Block, ToolCall};
+use segno_runtime::{Progress, Stop, StopHandle, ToolOutput, ToolRun, Tools, Verdict};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A project directory, beside it a home and Segno's own directory.
+pub struct Place {
+    directory: tempfile::TempDir,
+    calls: AtomicU32,
+    pub tools: Toolbox,
+}
+
+impl Place {
+    /// In mode `all`, with nobody to ask.
+    pub fn new() -> Self {
+        Self::with(Mode::All, None, &[])
+    }
+
+    pub fn with(mode: Mode, asker: Option<Arc<dyn Asker>>, rules: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| {
+            let path = directory.path().canonicalize().unwrap().join(name);
+            fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let tools = Toolbox::new(ToolboxConfig {
+            cwd: at("project"),
+            root: at("project"),
+            home: Some(at("home")),
+            own: vec![at("segno")],
+            mode,
+            rules: rules.iter().filter_map(|r| PrefixRule::parse(r)).collect(),
+            hidden_env: vec!["SEGNO_TEST_KEY".to_owned()],
+            asker,
+        });
+        Self { directory, calls: AtomicU32::new(0), tools }
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.directory.path().canonicalize().unwrap().join("project")
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    pub fn file(&self, name: &str, content: &str) {
+        self.bytes(name, content.as_bytes());
+    }
+
+    pub fn bytes(&self, name: &str, content: &[u8]) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let names = fs::read_dir(self.root()).unwrap();
+        names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    pub fn assert_no_temp_files(&self) {
+        fn look(directory: &Path) {
+            for entry in fs::read_dir(directory).unwrap() {
+                let entry = entry.unwrap();
+                let name = entry.file_name();
+                assert!(!name.to_string_lossy().starts_with(".segno-"), "left behind: {name:?}");
+                if entry.file_type().unwrap().is_dir() {
+                    look(&entry.path());
+                }
+            }
+        }
+        look(self.directory.path());
+    }
+
+    pub fn tool_call(&self, tool: &str, arguments: &str) -> ToolCall {
+        let id = format!("call{}", self.calls.fetch_add(1, Ordering::Relaxed));
+        ToolCall { id, name: tool.to_owned(), arguments: arguments.to_owned() }
+    }
+
+    /// Judges, asks where it has to, and runs.
+    pub async fn call(&self, tool: &str, arguments: &str) -> ToolOutput {
+        let call = self.tool_call(tool, arguments);
+        match self.tools.judge(&call).await {
+            Verdict::Run(_) => self.run(&call).await,
+            Verdict::Refuse(output) => output,
+            Verdict::Ask { question, .. } => {
+                let answer = self.tools.ask(&call, &question).await;
+                if answer.allowed {
+                    return self.run(&call).await;
+                }
+                ToolOutput::denied(answer.reason.unwrap_or_else(|| "no".to_owned()))
+            }
+        }
+    }
+
+    pub async fn run(&self, call: &ToolCall) -> ToolOutput {
+        let (_handle, stop) = StopHandle::new();
+        self.run_with(call, stop, &|_| {}).await
+    }
+
+    pub async fn run_with(
+        &self,
+        call: &ToolCall,
+        stop: Stop,
+        progress: &(dyn Fn(Progress) + Send + Sync),
+    ) -> ToolOutput {
+        self.tools.run(call, ToolRun { stop, progress }).await
+    }
+
+    pub async fn write(&self, path: &str, content: &str) -> String {
+        let output =
+            self.call("write", &json!({"path": path, "content": content}).to_string()).await;
+        assert!(!output.is_error, "{}", text(&output));
+        text(&output)
+    }
+
+    pub async fn bash(&self, command: &str) -> ToolOutput {
+        self.call("bash", &json!({"command": command}).to_string()).await
+    }
+}
+
+/// A result's text.
+pub fn text(output: &ToolOutput) -> String {
+    let texts = output.content.iter().map(|block| match block {
+        Block::Text { text } => text.head().to_owned(),
+        _ => "[image]".to_owned(),
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Answers every question the same way and keeps what was asked and saved.
+pub struct Scripted {
+    pub reply: Reply,
+    pub asked: Mutex<Vec<String>>,
+    pub saved: Mutex<Vec<String>>,
+}
+
+impl Scripted {
+    pub fn new(reply: Reply) -> Arc<Self> {
+        Arc::new(Self { reply, asked: Mutex::default(), saved: Mutex::default() })
+    }
+
+    pub fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+impl Asker for Scripted {
+    fn ask<'a>(&'a self, question: Question<'a>) -> Asking<'a> {
+        self.asked.lock().unwrap().push(question.text.to_owned());
+        let reply = self.reply.clone();
+        Box::pin(async move { reply })
+    }
+
+    fn save(&self, rules: &[PrefixRule]) {
+        self.saved.lock().unwrap().extend(rules.iter().map(ToString::to_string));
+    }
+}
