@@ -5,12 +5,12 @@
 //! what became of a command, so its class is `opaque`.
 
 use super::cut::{Collected, Utf8Stream};
-use super::error::ToolError;
+use super::error::{ToolError, stop_text};
 use super::workspace::Workspace;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use segno_model::record::Outcome;
-use segno_runtime::{Progress, ToolOutput, ToolRun};
+use segno_runtime::{Progress, StopKind, ToolOutput, ToolRun};
 use serde::Deserialize;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -55,7 +55,7 @@ impl Args {
 enum End {
     Exited(ExitStatus),
     TimedOut,
-    Stopped,
+    Stopped(StopKind),
 }
 
 /// Runs a command to its end, its timeout, or the user's stop.
@@ -65,9 +65,6 @@ pub(crate) async fn run(
     args: &Args,
     run: &ToolRun<'_>,
 ) -> Result<ToolOutput, ToolError> {
-    if run.stop.is_stopped() {
-        return Err(ToolError::Stopped);
-    }
     let (mut group, output) = start(workspace, hidden_env, args)
         .map_err(|e| ToolError::Refused(format!("the shell could not be started: {e}")))?;
     let mut sink = Sink { collected: Collected::new(), utf8: Utf8Stream::default(), run };
@@ -78,7 +75,7 @@ pub(crate) async fn run(
             status = watched => End::Exited(status.map_err(|e| {
                 ToolError::Unsure(format!("the command's end could not be seen: {e}"))
             })?),
-            () = run.stop.stopped() => End::Stopped,
+            kind = run.stop.stopped() => End::Stopped(kind),
             () = tokio::time::sleep(timeout) => End::TimedOut,
         }
     };
@@ -267,7 +264,9 @@ fn report(collected: Collected, end: &End, held_open: bool, timeout: Duration) -
                 Outcome::Failed,
             )
         }
-        End::Stopped => ("stopped by the user; it may be half done".to_owned(), Outcome::Stopped),
+        End::Stopped(kind) => {
+            (format!("{}; it may be half done", stop_text(*kind)), Outcome::Stopped)
+        }
     };
     if text.is_empty() {
         text.push_str("(no output)\n");

@@ -48,9 +48,11 @@ pub(crate) fn plan(workspace: &Workspace, args: &Args) -> Result<Change, ToolErr
 
 /// The new content and the number of places that changed.
 fn substitute(content: &[u8], args: &Args, shown: &str) -> Result<(Vec<u8>, usize), ToolError> {
-    let exact = (args.old_text.clone(), args.new_text.clone());
-    let crlf = (to_crlf(&args.old_text), to_crlf(&args.new_text));
-    let attempts = if uses_crlf(content) { [crlf, exact] } else { [exact, crlf] };
+    // In a file of CRLF lines new lines are CRLF too, also where the model wrote none of its own.
+    let crlf_new = to_crlf(&args.new_text);
+    let exact_new = if uses_crlf(content) { &crlf_new } else { &args.new_text };
+    let attempts =
+        [(args.old_text.clone(), exact_new.clone()), (to_crlf(&args.old_text), crlf_new.clone())];
     for (old, new) in &attempts {
         let places = overlapping(content, old.as_bytes());
         if places.len() > 1 && !args.replace_all {

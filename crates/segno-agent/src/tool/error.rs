@@ -4,7 +4,7 @@
 //! to do about one.
 
 use segno_model::record::Outcome;
-use segno_runtime::ToolOutput;
+use segno_runtime::{StopKind, ToolOutput};
 use std::path::Path;
 
 /// A call that gave no success. The text goes to the model, so it says what to do next where it can.
@@ -27,9 +27,20 @@ pub(crate) enum ToolError {
     /// The effect may have happened, wholly or in part.
     #[error("{0}")]
     Unsure(String),
-    /// The user's stop came first.
-    #[error("stopped by the user")]
-    Stopped,
+    /// A stop came while it ran; it changes nothing.
+    #[error("{}", stop_text(*.0))]
+    Stopped(StopKind),
+    /// A stop came before it started.
+    #[error("not started: {}", stop_text(*.0))]
+    NotStarted(StopKind),
+}
+
+/// Who ended it, for the model.
+pub(crate) fn stop_text(kind: StopKind) -> &'static str {
+    match kind {
+        StopKind::User => "stopped by the user",
+        StopKind::Shutdown => "ended because Segno is shutting down",
+    }
 }
 
 impl ToolError {
@@ -41,10 +52,10 @@ impl ToolError {
     /// The result that the model gets.
     pub(crate) fn into_output(self) -> ToolOutput {
         let outcome = match &self {
-            Self::Arguments(_) => Outcome::NotRun,
+            Self::Arguments(_) | Self::NotStarted(_) => Outcome::NotRun,
             Self::Refused(_) | Self::Io { .. } => Outcome::Failed,
             Self::Unsure(_) => Outcome::Unknown,
-            Self::Stopped => Outcome::Stopped,
+            Self::Stopped(_) => Outcome::Stopped,
         };
         ToolOutput::new(self.to_string(), true, outcome)
     }

@@ -260,8 +260,8 @@ impl Toolbox {
 
     async fn execute(&self, call: &ToolCall, run: &ToolRun<'_>) -> Result<ToolOutput, ToolError> {
         let request = Request::parse(call)?;
-        if run.stop.is_stopped() {
-            return Err(ToolError::Stopped);
+        if let Some(kind) = run.stop.kind() {
+            return Err(ToolError::NotStarted(kind));
         }
         let planned = lock(&self.planned).remove(&key(call));
         if let Request::Bash(args) = &request {
@@ -274,8 +274,8 @@ impl Toolbox {
         tokio::pin!(work);
         tokio::select! {
             output = &mut work => output,
-            () = run.stop.stopped() => {
-                cancel.cancel();
+            kind = run.stop.stopped() => {
+                cancel.cancel(kind);
                 // A change that has begun is finished; a search ends at its next file.
                 work.await
             }

@@ -5,23 +5,23 @@
 use super::error::ToolError;
 use ignore::WalkBuilder;
 use ignore::overrides::OverrideBuilder;
+use segno_runtime::StopKind;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Tells blocking work that the user's stop came.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cancel(Arc<AtomicBool>);
+pub(crate) struct Cancel(Arc<OnceLock<StopKind>>);
 
 impl Cancel {
     /// Asks the work to end.
-    pub(crate) fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    pub(crate) fn cancel(&self, kind: StopKind) {
+        let _ = self.0.set(kind);
     }
 
     /// An error when it should end.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
-        if self.0.load(Ordering::Relaxed) { Err(ToolError::Stopped) } else { Ok(()) }
+        self.0.get().map_or(Ok(()), |kind| Err(ToolError::Stopped(*kind)))
     }
 }
 
