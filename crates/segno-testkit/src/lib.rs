@@ -3,6 +3,7 @@
 //! Responsible for: reproducible stand-ins for everything that a session touches. Must not: be used by
 //! shipped code, except for what `segno demo` needs.
 
+pub mod scripted_model;
 pub mod sessions;
 pub mod sim_clock;
 pub mod sim_disk;
