@@ -10,18 +10,24 @@
 //! messages of every longer one, as long as only messages are added (G10); what can differ is the
 //! trailing notice and the placeholder of a call whose result comes later.
 
+mod boundary;
+mod estimate;
 mod place;
 mod results;
 mod rule;
 mod shape;
+mod summary;
 
+pub use boundary::{Boundary, Budget, choose_boundary};
+pub use estimate::{Estimate, estimate, estimate_messages};
 pub use rule::{RULES, Rule};
+pub use summary::{NoSummary, parse_summary, summary_request};
 
 use crate::finding::Finding;
 use crate::id::{Pos, Seq};
 use crate::line::Record;
 use crate::pairing::SentIds;
-use crate::record::{AssistantBlock, Block, ModelRef, Native, ToolCall};
+use crate::record::{AssistantBlock, Block, Body, ModelRef, Native, ToolCall};
 use crate::tree::Tree;
 use place::{Place, Places};
 use results::{Results, result_of};
@@ -125,30 +131,85 @@ pub const CONTINUE_NOTICE: &str = "(Segno: nothing was said here. Go on from whe
 pub const LOST_BEGINNING_NOTICE: &str = "(Segno: what came before this is not available.)";
 
 /// Builds the context at `tip` from the records of an [`Active`](crate::store::Active) part, in the
-/// order of the log. Edits in force are found among the records.
+/// order of the log. Edits in force are found among the records. Any part of the log that holds
+/// [`needed`] gives the same messages.
 #[must_use]
 pub fn build(records: &[Record], tip: Option<Pos>) -> Context {
-    let tree = Tree::new(records);
-    let edits = Edits::in_force(records);
-    let places = place::places(&tree, records, tip);
-    let nodes: Vec<(&Record, Shaped<'_>)> = places
-        .selected
-        .iter()
-        .filter(|(place, record)| *place != Place::OlderSummary && result_of(record).is_none())
-        .map(|(_, record)| (*record, shape::shape(record, &edits)))
-        .collect();
-    let results = Results::pair(&tree, &places, &nodes);
-    let mut context = Context { findings: places.findings.clone(), ..Context::default() };
-    let mut ids = SentIds::default();
-    for (record, shaped) in &nodes {
-        context.push(record.seq(), &shaped.said, &results, &mut ids, &edits);
+    Parts::new(records, tip).context()
+}
+
+/// The records that the context at `tip` depends on: what is sent, results of sent calls, and edits of
+/// either. A store may give more, but not less.
+#[must_use]
+pub fn needed(records: &[Record], tip: Option<Pos>) -> Vec<Seq> {
+    let parts = Parts::new(records, tip);
+    let is_part = |seq: Seq| {
+        parts.places.at(seq).is_some_and(|place| place != Place::Summarised)
+            || parts.results.concerns_turn(seq)
+    };
+    let is_needed = |record: &&Record| match &record.body {
+        Body::ContextEdit(edit) => is_part(edit.target),
+        _ => is_part(record.seq()),
+    };
+    records.iter().filter(is_needed).map(Record::seq).collect()
+}
+
+/// Everything that is known before the messages are put together.
+struct Parts<'a> {
+    records: &'a [Record],
+    edits: Edits<'a>,
+    places: Places<'a>,
+    /// What is sent besides results, in order.
+    nodes: Vec<(Place, &'a Record, Shaped<'a>)>,
+    results: Results<'a>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(records: &'a [Record], tip: Option<Pos>) -> Self {
+        let tree = Tree::new(records);
+        let edits = Edits::in_force(records);
+        let places = place::places(&tree, records, tip);
+        let nodes: Vec<_> = places
+            .selected
+            .iter()
+            .filter(|(place, record)| *place != Place::OlderSummary && result_of(record).is_none())
+            .map(|(place, record)| (*place, *record, shape::shape(record, &edits)))
+            .collect();
+        let results = Results::pair(&tree, &places, &nodes);
+        Self { records, edits, places, nodes, results }
     }
-    if let Some(ContextMessage::Assistant(last)) = context.messages.last() {
-        let seq = last.seq;
-        context.push_notice(seq, CONTINUE_NOTICE);
+
+    fn context(&self) -> Context {
+        let findings = self.places.findings.clone();
+        let mut context = Context { findings, ..Context::default() };
+        let mut ids = SentIds::default();
+        for (_, record, shaped) in &self.nodes {
+            context.push(record.seq(), &shaped.said, &self.results, &mut ids, &self.edits);
+        }
+        if let Some(ContextMessage::Assistant(last)) = context.messages.last() {
+            let seq = last.seq;
+            context.push_notice(seq, CONTINUE_NOTICE);
+        }
+        context.trace = self.trace();
+        context
     }
-    context.trace = trace(records, &places, &nodes, &results, &edits);
-    context
+
+    fn trace(&self) -> Vec<TraceRow> {
+        let contents: HashMap<Seq, Content> =
+            self.nodes.iter().map(|(_, record, shaped)| (record.seq(), shaped.content)).collect();
+        let row = |record: &Record| {
+            let seq = record.seq();
+            let content = match result_of(record) {
+                Some(result) => shape::result(seq, &result.content, &self.edits).0,
+                None => contents.get(&seq).copied().unwrap_or(Content::Whole),
+            };
+            let place = self.places.of(record);
+            let rule = Facts { place, content, verdict: self.results.verdict(seq) }.rule();
+            let kind = record.envelope.kind.clone();
+            TraceRow { seq, kind, included: rule.included, rule: rule.label }
+        };
+        self.records.iter().map(row).collect()
+    }
 }
 
 impl Context {
@@ -253,27 +314,4 @@ fn calls_mut(content: &mut [AssistantBlock]) -> impl Iterator<Item = &mut ToolCa
         AssistantBlock::ToolCall(call) => Some(call),
         _ => None,
     })
-}
-
-fn trace(
-    records: &[Record],
-    places: &Places<'_>,
-    nodes: &[(&Record, Shaped<'_>)],
-    results: &Results<'_>,
-    edits: &Edits<'_>,
-) -> Vec<TraceRow> {
-    let contents: HashMap<Seq, Content> =
-        nodes.iter().map(|(record, shaped)| (record.seq(), shaped.content)).collect();
-    let row = |record: &Record| {
-        let seq = record.seq();
-        let content = match result_of(record) {
-            Some(result) => shape::result(seq, &result.content, edits).0,
-            None => contents.get(&seq).copied().unwrap_or(Content::Whole),
-        };
-        let facts = Facts { place: places.of(record), content, verdict: results.verdict(seq) };
-        let rule = facts.rule();
-        let kind = record.envelope.kind.clone();
-        TraceRow { seq, kind, included: rule.included, rule: rule.label }
-    };
-    records.iter().map(row).collect()
 }

@@ -40,7 +40,12 @@ pub(super) struct Places<'a> {
 impl Places<'_> {
     pub(super) fn of(&self, record: &Record) -> Place {
         let elsewhere = if record.is_node() { Place::OffPath } else { Place::Metadata };
-        self.by_seq.get(&record.seq()).copied().unwrap_or(elsewhere)
+        self.at(record.seq()).unwrap_or(elsewhere)
+    }
+
+    /// The place of a node on the path, or kept from it.
+    pub(super) fn at(&self, seq: Seq) -> Option<Place> {
+        self.by_seq.get(&seq).copied()
     }
 }
 
@@ -54,7 +59,7 @@ pub(super) fn places<'a>(tree: &Tree<'a>, records: &[Record], tip: Option<Pos>) 
         places.selected.push((Place::Boundary, path[b]));
         from = path[..b].partition_point(|r| compaction.first_kept.is_none_or(|f| r.seq() < f.seq));
         kept = kept_singly(tree, compaction, path.get(from).map_or(Seq::MAX, |r| r.seq()));
-        places.report_missing(tree, records, path[b], compaction);
+        places.report_missing(records, path[b], compaction);
     }
     places.by_seq.extend(path[..from].iter().map(|r| (r.seq(), Place::Summarised)));
     places.selected.extend(kept.into_iter().map(|r| (Place::Kept, r)));
@@ -91,15 +96,8 @@ fn kept_singly<'a>(tree: &Tree<'a>, compaction: &Compaction, before: Seq) -> Vec
 }
 
 impl Places<'_> {
-    fn report_missing(
-        &mut self,
-        tree: &Tree<'_>,
-        records: &[Record],
-        boundary: &Record,
-        compaction: &Compaction,
-    ) {
-        let is_there =
-            |seq: Seq| tree.node(seq).is_some() || records.iter().any(|r| r.seq() == seq);
+    fn report_missing(&mut self, records: &[Record], boundary: &Record, compaction: &Compaction) {
+        let is_there = |seq: Seq| records.binary_search_by_key(&seq, Record::seq).is_ok();
         let named = compaction.kept.iter().chain(&compaction.first_kept);
         for pos in named.filter(|pos| !is_there(pos.seq)) {
             self.findings.push(Finding {

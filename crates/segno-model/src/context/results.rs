@@ -26,6 +26,7 @@ pub(super) struct Results<'a> {
     /// Ascending.
     found: Vec<(Seq, &'a ToolMessage)>,
     turn_of: HashMap<Seq, usize>,
+    above: HashMap<Seq, Seq>,
     pairs: Pairs,
 }
 
@@ -33,7 +34,7 @@ impl<'a> Results<'a> {
     pub(super) fn pair(
         tree: &Tree<'a>,
         places: &Places<'_>,
-        nodes: &[(&Record, Shaped<'_>)],
+        nodes: &[(Place, &Record, Shaped<'_>)],
     ) -> Self {
         let turns = turns(nodes);
         let replies: Vec<Seq> = turns.iter().map(|t| t.seq).collect();
@@ -60,13 +61,20 @@ impl<'a> Results<'a> {
         }
         let pairs = pairing::pair(&turns, &reported, &replies);
         let turn_of = turns.iter().enumerate().map(|(i, t)| (t.seq, i)).collect();
-        Self { found, turn_of, pairs }
+        Self { found, turn_of, above, pairs }
     }
 
     /// The result of a turn's call.
     pub(super) fn of_call(&self, turn: Seq, index: usize) -> Option<(Seq, &'a ToolMessage)> {
         let answers = self.pairs.answers.get(*self.turn_of.get(&turn)?)?;
         answers.get(index).copied().flatten().map(|i| self.found[i])
+    }
+
+    /// Whether the result `seq` belongs to a turn that is sent, or hangs on one.
+    pub(super) fn concerns_turn(&self, seq: Seq) -> bool {
+        let paired =
+            self.verdict(seq).is_some_and(|v| !matches!(v, Verdict::NoCall | Verdict::Outside));
+        paired || self.above.get(&seq).is_some_and(|turn| self.turn_of.contains_key(turn))
     }
 
     /// What became of the result `seq`; none for other records.
@@ -77,9 +85,9 @@ impl<'a> Results<'a> {
 }
 
 /// The turns that are sent, in the order of the log.
-fn turns<'n>(nodes: &'n [(&Record, Shaped<'_>)]) -> Vec<Turn<'n>> {
+fn turns<'n>(nodes: &'n [(Place, &Record, Shaped<'_>)]) -> Vec<Turn<'n>> {
     let mut turns: Vec<Turn<'n>> = Vec::new();
-    for (record, shaped) in nodes {
+    for (_, record, shaped) in nodes {
         let Said::Assistant { blocks, .. } = &shaped.said else { continue };
         let calls = blocks.iter().filter_map(|block| match block {
             AssistantBlock::ToolCall(call) => Some((call.id.as_str(), call.name.as_str())),
@@ -91,11 +99,13 @@ fn turns<'n>(nodes: &'n [(&Record, Shaped<'_>)]) -> Vec<Turn<'n>> {
     turns
 }
 
-/// For each result, the reply that it hangs on with nothing but results in between.
+/// For each result, the reply that it hangs on with nothing but results in between. Where a record is
+/// missing in between, it hangs on none: that would be guessing.
 fn turns_above(tree: &Tree<'_>) -> HashMap<Seq, Seq> {
     let mut above = HashMap::new();
     for record in tree.nodes().filter(|r| result_of(r).is_some()) {
-        let Some(parent) = tree.parent(record.seq()) else { continue };
+        let whole = tree.bridge(record.seq()).is_none();
+        let Some(parent) = tree.parent(record.seq()).filter(|_| whole) else { continue };
         let turn = match tree.node(parent) {
             Some(node) if result_of(node).is_some() => above.get(&parent).copied(),
             Some(_) => Some(parent),

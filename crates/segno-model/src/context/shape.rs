@@ -28,6 +28,18 @@ pub(super) enum Said<'a> {
     },
 }
 
+impl Shaped<'_> {
+    /// How many calls it holds.
+    pub(super) fn calls(&self) -> usize {
+        match &self.said {
+            Said::Assistant { blocks, .. } => {
+                blocks.iter().filter(|b| matches!(b, AssistantBlock::ToolCall(_))).count()
+            }
+            _ => 0,
+        }
+    }
+}
+
 /// The edits in force, by record: the last one of each counts.
 pub(super) struct Edits<'a>(HashMap<Seq, &'a ContextEdit>);
 
@@ -59,7 +71,9 @@ pub(super) fn shape<'a>(record: &'a Record, edits: &Edits<'_>) -> Shaped<'a> {
     match (&record.body, edit) {
         (Body::Compaction(c), edit) => {
             let summary = c.summary.as_ref().filter(|s| !is_blank(s)).cloned();
-            let body = edit.flatten().or_else(|| summary.map(|text| vec![Block::Text { text }]));
+            let left_out = || vec![Block::text(OMITTED)];
+            let edited = edit.map(|content| content.unwrap_or_else(left_out));
+            let body = edited.or_else(|| summary.map(|text| vec![Block::Text { text }]));
             let body = body.unwrap_or_else(|| vec![Block::text(NO_SUMMARY)]);
             whole(framed(&HISTORY, body))
         }
@@ -106,7 +120,7 @@ fn whole<'a>(blocks: Vec<Block>) -> Shaped<'a> {
 pub(super) fn result(seq: Seq, content: &[Block], edits: &Edits<'_>) -> (Content, Vec<Block>) {
     match edits.replacement(seq) {
         Some(Some(blocks)) => (Content::Edited, blocks),
-        Some(None) => (Content::Omitted, vec![Block::text(OMITTED_RESULT)]),
+        Some(None) => (Content::Omitted, vec![Block::text(OMITTED)]),
         None => {
             let blocks = sendable(content);
             let empty = blocks.is_empty();
@@ -193,8 +207,8 @@ const BRANCH: Frame = Frame {
 const NO_SUMMARY: &str = "No summary was recorded.";
 /// Stands for a tool result without content.
 const EMPTY_RESULT: &str = "(no output)";
-/// Stands for a result that an edit took out: its call must have one.
-const OMITTED_RESULT: &str = "(left out)";
+/// Stands for a result or a summary that an edit took out, where something must stand.
+const OMITTED: &str = "(left out)";
 /// Stands for a piece of content that this version does not know.
 const UNKNOWN_BLOCK: &str = "(content of a kind that this version of Segno cannot send)";
 

@@ -4,6 +4,7 @@
 //! came out into the files; read the difference before committing it.
 
 mod notation;
+mod random;
 
 use notation::{Session, messages, notes};
 use std::fmt::Write as _;
@@ -41,4 +42,22 @@ fn check(file: &str) {
 #[test]
 fn results_stand_behind_their_calls() {
     check("pairing.txt");
+}
+
+/// Covers: G6, G9, G13, #46, #48, #49, MS5, ST8.
+#[test]
+fn nothing_that_a_provider_refuses_is_sent() {
+    check("content.txt");
+}
+
+/// Covers: ST6, ST7, ST12, ST13, ST14, ST15, #20, #23, #30, MS5.
+#[test]
+fn the_context_follows_the_path_to_the_tip() {
+    check("tree.txt");
+}
+
+/// Covers: ST15, ST17, ST18, EV3, #23, #41, #45, #51, #52, #54, #56, #60.
+#[test]
+fn the_newest_summary_stands_for_what_came_before() {
+    check("compaction.txt");
 }

@@ -1,0 +1,149 @@
+//! Where a compaction cuts: what is summarised, what is kept.
+//!
+//! Responsible for: never splitting a call from its result, and keeping the person's own words while
+//! they fit. Must not: decide when to compact, or call a model.
+
+use super::place::Place;
+use super::{ContextMessage, Parts};
+use crate::id::{Pos, Seq};
+use crate::line::Record;
+use crate::tree::is_prompt;
+use std::collections::HashMap;
+
+/// How much may be kept, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// For the end of the path, kept as it is.
+    pub tail: u64,
+    /// For the person's own words from before that.
+    pub words: u64,
+}
+
+/// A cut.
+#[derive(Debug, Clone, Default)]
+pub struct Boundary {
+    /// What [`Compaction::first_kept`](crate::record::Compaction) is to be.
+    pub first_kept: Option<Pos>,
+    /// What [`Compaction::kept`](crate::record::Compaction) is to be.
+    pub kept: Vec<Pos>,
+    /// What the summary has to tell, the summary before it included.
+    pub summarised: Vec<ContextMessage>,
+    /// Guessed tokens of what is kept.
+    pub kept_tokens: u64,
+}
+
+/// Chooses a cut in the context at `tip`; none when there is nothing to summarise.
+///
+/// Of the end of the path as much is kept as fits into `budget.tail`, beginning where no call is split
+/// from its result and no call is left without one. Of the person's words before that, the newest that
+/// fit into `budget.words`; the last prompt also where room for it is left in `budget.tail`.
+#[must_use]
+pub fn choose_boundary(records: &[Record], tip: Option<Pos>, budget: Budget) -> Option<Boundary> {
+    let parts = Parts::new(records, tip);
+    let context = parts.context();
+    let tokens = context.tokens_by_record();
+    let units = units(&parts, &tokens);
+    let first = units.iter().position(|unit| unit.place == Place::OnPath)?;
+    let cut = cut(&units, first, budget.tail);
+    if cut == first {
+        return None;
+    }
+    let tail: u64 = units[cut..].iter().map(|unit| unit.tokens).sum();
+    let (kept, words) = own_words(&units[..cut], &units[cut..], budget, tail);
+    let summarised = before(context.messages, units.get(cut).map(|unit| unit.record.seq()));
+    Some(Boundary {
+        first_kept: units.get(cut).map(|unit| unit.record.pos()),
+        kept,
+        summarised,
+        kept_tokens: tail + words,
+    })
+}
+
+/// A record of the context that is no result, with the results of its calls.
+struct Unit<'a> {
+    place: Place,
+    record: &'a Record,
+    tokens: u64,
+    /// The last record that belongs to it; unending while a call waits for its result.
+    ends: Seq,
+}
+
+fn units<'a>(parts: &Parts<'a>, tokens: &HashMap<Seq, u64>) -> Vec<Unit<'a>> {
+    let sent = parts.nodes.iter().filter_map(|(place, record, shaped)| {
+        let tokens = *tokens.get(&record.seq())?;
+        let ends = parts.turn_ends(record.seq(), shaped.calls());
+        (*place != Place::Boundary).then_some(Unit { place: *place, record, tokens, ends })
+    });
+    sent.collect()
+}
+
+impl Parts<'_> {
+    fn turn_ends(&self, turn: Seq, calls: usize) -> Seq {
+        let ends = (0..calls).map(|index| match self.results.of_call(turn, index) {
+            None => Seq::MAX,
+            // A result on another branch is found wherever it lies, so it does not bind the cut.
+            Some((seq, _)) if self.places.at(seq).is_none() => turn,
+            Some((seq, _)) => seq,
+        });
+        ends.max().unwrap_or(turn)
+    }
+}
+
+/// The unit with which what is kept begins; the end when nothing fits.
+///
+/// It is the earliest place within the budget that splits no turn. A call that waits for its result is
+/// kept whatever it costs.
+fn cut(units: &[Unit<'_>], first: usize, budget: u64) -> usize {
+    let starts = units.iter().map(|unit| unit.record.seq()).chain([Seq::MAX]);
+    let mut latest_end = 0;
+    let mut tokens: u64 = units.iter().map(|unit| unit.tokens).sum();
+    let mut best = first;
+    for (i, start) in starts.enumerate() {
+        if i >= first && latest_end < start {
+            best = i;
+            if tokens <= budget {
+                break;
+            }
+        }
+        if let Some(unit) = units.get(i) {
+            latest_end = latest_end.max(unit.ends);
+            tokens -= unit.tokens;
+        }
+    }
+    best
+}
+
+/// The person's words among `summarised` that are kept singly, in order, and their tokens.
+fn own_words(
+    summarised: &[Unit<'_>],
+    tail: &[Unit<'_>],
+    budget: Budget,
+    tail_tokens: u64,
+) -> (Vec<Pos>, u64) {
+    let mut kept = Vec::new();
+    let mut used = 0;
+    let mut is_last = !tail.iter().any(|unit| is_prompt(unit.record));
+    let spare = budget.tail.saturating_sub(tail_tokens);
+    for unit in summarised.iter().rev().filter(|unit| is_prompt(unit.record)) {
+        let room = budget.words.saturating_sub(used);
+        if unit.tokens <= room || (is_last && unit.tokens <= spare) {
+            used += unit.tokens;
+            kept.push(unit.record.pos());
+        }
+        is_last = false;
+    }
+    kept.reverse();
+    (kept, used)
+}
+
+/// The messages before the one that comes from `first`.
+fn before(mut messages: Vec<ContextMessage>, first: Option<Seq>) -> Vec<ContextMessage> {
+    let comes_from_it = |message: &ContextMessage| match message {
+        ContextMessage::User { seq, .. } => Some(*seq) == first,
+        ContextMessage::Assistant(turn) => Some(turn.seq) == first,
+        ContextMessage::Results(_) => false,
+    };
+    let end = messages.iter().position(comes_from_it).unwrap_or(messages.len());
+    messages.truncate(end);
+    messages
+}

@@ -1,0 +1,137 @@
+//! How many tokens the next request has, roughly.
+//!
+//! Responsible for: starting from the last usage that a provider reported for this very context. Must
+//! not: count the system prompt and tools where nothing was reported; the caller knows those.
+
+use super::place::Place;
+use super::{Context, ContextMessage, Parts};
+use crate::id::{Pos, Seq};
+use crate::line::Record;
+use crate::record::{AssistantBlock, Block, Body, Message, Text};
+
+/// Bytes of text that count as one token.
+const BYTES_PER_TOKEN: u64 = 4;
+/// Tokens of an image, whatever its size.
+const IMAGE_TOKENS: u64 = 1_200;
+/// Tokens of a message's own structure.
+const MESSAGE_TOKENS: u64 = 4;
+
+/// A size in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// How many.
+    pub tokens: u64,
+    /// The reply whose reported usage it starts from; none when everything is guessed from bytes.
+    pub measured_at: Option<Seq>,
+}
+
+/// Estimates the context at `tip`.
+///
+/// A usage counts only if its reply was made on this context: on this path, after the newest
+/// compaction, and with no edit since of what it saw.
+#[must_use]
+pub fn estimate(records: &[Record], tip: Option<Pos>) -> Estimate {
+    let parts = Parts::new(records, tip);
+    let messages = parts.context().messages;
+    let Some((at, tokens)) = parts.last_usage() else {
+        return Estimate { tokens: estimate_messages(&messages), measured_at: None };
+    };
+    let guessed = estimate_messages(&messages[after(&messages, at)..]);
+    Estimate { tokens: tokens + guessed, measured_at: Some(at) }
+}
+
+/// The index of the first message that the reply `at` did not see. The reply itself may be left out.
+fn after(messages: &[ContextMessage], at: Seq) -> usize {
+    let is_it = |m: &ContextMessage| matches!(m, ContextMessage::Assistant(turn) if turn.seq == at);
+    let is_later = |m: &ContextMessage| match m {
+        ContextMessage::User { seq, .. } => *seq > at,
+        ContextMessage::Assistant(turn) => turn.seq > at,
+        ContextMessage::Results(_) => false,
+    };
+    let behind_it = messages.iter().position(is_it).map(|i| i + 1);
+    behind_it.or_else(|| messages.iter().position(is_later)).unwrap_or(messages.len())
+}
+
+impl Parts<'_> {
+    fn last_usage(&self) -> Option<(Seq, u64)> {
+        let boundary = self.nodes.iter().find(|(place, ..)| *place == Place::Boundary);
+        let after = boundary.map(|(_, record, _)| record.seq());
+        let edit = self.records.iter().rev().find_map(|record| match &record.body {
+            Body::ContextEdit(edit) if self.places.at(edit.target).is_some() => Some(record.seq()),
+            _ => None,
+        });
+        let mut newest = self.nodes.iter().rev().filter(|(place, ..)| *place == Place::OnPath);
+        let (at, tokens) = newest.find_map(|(_, record, _)| reported(record))?;
+        (Some(at) > after && Some(at) > edit).then_some((at, tokens))
+    }
+}
+
+fn reported(record: &Record) -> Option<(Seq, u64)> {
+    let Body::Message(message) = &record.body else { return None };
+    let Message::Assistant(reply) = &**message else { return None };
+    let tokens = reply.usage.as_ref()?.context();
+    (tokens > 0).then_some((record.seq(), tokens))
+}
+
+/// Guesses the tokens of some messages from their bytes.
+#[must_use]
+pub fn estimate_messages(messages: &[ContextMessage]) -> u64 {
+    messages.iter().map(tokens_of).sum()
+}
+
+pub(super) fn tokens_of(message: &ContextMessage) -> u64 {
+    match message {
+        ContextMessage::User { content, .. } => MESSAGE_TOKENS + blocks(content),
+        ContextMessage::Assistant(turn) => {
+            MESSAGE_TOKENS + turn.content.iter().map(reply_block).sum::<u64>()
+        }
+        ContextMessage::Results(results) => {
+            results.iter().map(|r| MESSAGE_TOKENS + blocks(&r.content)).sum()
+        }
+    }
+}
+
+fn blocks(blocks: &[Block]) -> u64 {
+    let tokens = blocks.iter().map(|block| match block {
+        Block::Text { text: Text::Inline(text) } => of_bytes(text.len() as u64),
+        Block::Text { text: Text::Blob(blob) } => of_bytes(blob.bytes),
+        Block::Image { .. } => IMAGE_TOKENS,
+        Block::Unknown => 0,
+    });
+    tokens.sum()
+}
+
+fn reply_block(block: &AssistantBlock) -> u64 {
+    let bytes = match block {
+        AssistantBlock::Text { text } => text.len(),
+        AssistantBlock::Thinking { text, signature, .. } => {
+            text.len() + signature.as_ref().map_or(0, String::len)
+        }
+        AssistantBlock::ToolCall(call) => call.id.len() + call.name.len() + call.arguments.len(),
+        AssistantBlock::Unknown => 0,
+    };
+    of_bytes(bytes as u64)
+}
+
+fn of_bytes(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_PER_TOKEN)
+}
+
+impl Context {
+    /// The guessed tokens of what one record contributes: its message, and behind a turn its results.
+    pub(super) fn tokens_by_record(&self) -> std::collections::HashMap<Seq, u64> {
+        let mut tokens = std::collections::HashMap::new();
+        let mut at = None;
+        for message in &self.messages {
+            at = match message {
+                ContextMessage::User { seq, .. } => Some(*seq),
+                ContextMessage::Assistant(turn) => Some(turn.seq),
+                ContextMessage::Results(_) => at,
+            };
+            if let Some(seq) = at {
+                *tokens.entry(seq).or_insert(0) += tokens_of(message);
+            }
+        }
+        tokens
+    }
+}
