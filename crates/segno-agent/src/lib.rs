@@ -3,5 +3,7 @@
 //! Responsible for: everything between the runtime's traits and the outside world, except files of
 //! sessions and terminals. Must not: name a concrete store or print anything.
 
+pub mod instructions;
 pub mod permission;
+pub mod project;
 pub mod tool;

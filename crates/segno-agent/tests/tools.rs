@@ -2,6 +2,7 @@
 //!
 //! Responsible for: the behaviour of each tool on ordinary and odd files. Must not: test a decision
 //! table (those have tests of their own).
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -346,7 +346,7 @@ impl Walk<'_> {
     fn inner_substitutions(&mut self, node: Node<'_>, nesting: usize) {
         self.each(node, nesting, |walk, child| match child.kind() {
             "command_substitution" | "process_substitution" => {
-                walk.substitution(child, nesting + 1)
+                walk.substitution(child, nesting + 1);
             }
             _ => walk.inner_substitutions(child, nesting + 1),
         });
@@ -438,7 +438,7 @@ impl Walk<'_> {
             "regex" | "extglob_pattern" => walk.judge.doubt("a pattern in a test is not judged"),
             _ => match walk.word(child, nesting + 1) {
                 Word::Literal(text, false) if !text.contains('[') => {
-                    walk.judge.read_path(&text, false)
+                    walk.judge.read_path(&text, false);
                 }
                 Word::Output => {}
                 _ => walk.judge.doubt("a test holds a variable or a pattern"),

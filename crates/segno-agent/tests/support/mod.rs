@@ -1,7 +1,7 @@
 //! A temporary project with the tools in it.
 //!
 //! Responsible for: making calls as the runtime does. Must not: assert on a tool's behaviour.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use segno_agent::permission::{Mode, PrefixRule};
 use segno_agent::tool::{Asker, Asking, Question, Reply, Toolbox, ToolboxConfig};
@@ -14,19 +14,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A project directory, beside it a home and Segno's own directory.
-pub struct Place {
+pub(crate) struct Place {
     directory: tempfile::TempDir,
     calls: AtomicU32,
-    pub tools: Toolbox,
+    pub(crate) tools: Toolbox,
 }
 
 impl Place {
     /// In mode `all`, with nobody to ask.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Mode::All, None, &[])
     }
 
-    pub fn with(mode: Mode, asker: Option<Arc<dyn Asker>>, rules: &[&str]) -> Self {
+    pub(crate) fn with(mode: Mode, asker: Option<Arc<dyn Asker>>, rules: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| {
             let path = directory.path().canonicalize().unwrap().join(name);
@@ -46,33 +46,33 @@ impl Place {
         Self { directory, calls: AtomicU32::new(0), tools }
     }
 
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.directory.path().canonicalize().unwrap().join("project")
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root().join(name)
     }
 
-    pub fn file(&self, name: &str, content: &str) {
+    pub(crate) fn file(&self, name: &str, content: &str) {
         self.bytes(name, content.as_bytes());
     }
 
-    pub fn bytes(&self, name: &str, content: &[u8]) {
+    pub(crate) fn bytes(&self, name: &str, content: &[u8]) {
         fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
         fs::write(self.path(name), content).unwrap();
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let names = fs::read_dir(self.root()).unwrap();
         names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    pub fn assert_no_temp_files(&self) {
+    pub(crate) fn assert_no_temp_files(&self) {
         fn look(directory: &Path) {
             for entry in fs::read_dir(directory).unwrap() {
                 let entry = entry.unwrap();
@@ -86,13 +86,13 @@ impl Place {
         look(self.directory.path());
     }
 
-    pub fn tool_call(&self, tool: &str, arguments: &str) -> ToolCall {
+    pub(crate) fn tool_call(&self, tool: &str, arguments: &str) -> ToolCall {
         let id = format!("call{}", self.calls.fetch_add(1, Ordering::Relaxed));
         ToolCall { id, name: tool.to_owned(), arguments: arguments.to_owned() }
     }
 
     /// Judges, asks where it has to, and runs.
-    pub async fn call(&self, tool: &str, arguments: &str) -> ToolOutput {
+    pub(crate) async fn call(&self, tool: &str, arguments: &str) -> ToolOutput {
         let call = self.tool_call(tool, arguments);
         match self.tools.judge(&call).await {
             Verdict::Run(_) => self.run(&call).await,
@@ -107,12 +107,12 @@ impl Place {
         }
     }
 
-    pub async fn run(&self, call: &ToolCall) -> ToolOutput {
+    pub(crate) async fn run(&self, call: &ToolCall) -> ToolOutput {
         let (_handle, stop) = StopHandle::new();
         self.run_with(call, stop, &|_| {}).await
     }
 
-    pub async fn run_with(
+    pub(crate) async fn run_with(
         &self,
         call: &ToolCall,
         stop: Stop,
@@ -121,20 +121,20 @@ impl Place {
         self.tools.run(call, ToolRun { stop, progress }).await
     }
 
-    pub async fn write(&self, path: &str, content: &str) -> String {
+    pub(crate) async fn write(&self, path: &str, content: &str) -> String {
         let output =
             self.call("write", &json!({"path": path, "content": content}).to_string()).await;
         assert!(!output.is_error, "{}", text(&output));
         text(&output)
     }
 
-    pub async fn bash(&self, command: &str) -> ToolOutput {
+    pub(crate) async fn bash(&self, command: &str) -> ToolOutput {
         self.call("bash", &json!({"command": command}).to_string()).await
     }
 }
 
 /// A result's text.
-pub fn text(output: &ToolOutput) -> String {
+pub(crate) fn text(output: &ToolOutput) -> String {
     let texts = output.content.iter().map(|block| match block {
         Block::Text { text } => text.head().to_owned(),
         _ => "[image]".to_owned(),
@@ -143,18 +143,18 @@ pub fn text(output: &ToolOutput) -> String {
 }
 
 /// Answers every question the same way and keeps what was asked and saved.
-pub struct Scripted {
-    pub reply: Reply,
-    pub asked: Mutex<Vec<String>>,
-    pub saved: Mutex<Vec<String>>,
+pub(crate) struct Scripted {
+    pub(crate) reply: Reply,
+    pub(crate) asked: Mutex<Vec<String>>,
+    pub(crate) saved: Mutex<Vec<String>>,
 }
 
 impl Scripted {
-    pub fn new(reply: Reply) -> Arc<Self> {
+    pub(crate) fn new(reply: Reply) -> Arc<Self> {
         Arc::new(Self { reply, asked: Mutex::default(), saved: Mutex::default() })
     }
 
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
 }

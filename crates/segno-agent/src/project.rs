@@ -1,0 +1,133 @@
+//! Which project this is, and where git stands in it.
+//!
+//! Responsible for: the facts of `session` and `environment` records, through the git program. Must not:
+//! change anything, wait long, or fail: without git, or when git does not answer, facts are absent.
+
+use segno_model::record::{GitFacts, ProjectFacts};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::Command;
+
+/// How long one question to git may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Variables that would make git look at another repository, as when we are started from a hook.
+const MISLEADING: &[&str] = &[
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_CEILING_DIRECTORIES",
+];
+
+/// What is known of a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Project {
+    /// The facts by which a session's project is found again.
+    pub facts: ProjectFacts,
+    /// Git's state; none outside of a repository.
+    pub git: Option<GitFacts>,
+    /// The top of the working tree that the directory is in.
+    pub root: Option<PathBuf>,
+}
+
+impl Project {
+    /// Looks at a directory.
+    pub async fn look(cwd: &Path) -> Self {
+        Self::look_with(cwd, Path::new("git")).await
+    }
+
+    /// Looks at a directory with a certain git program.
+    pub async fn look_with(cwd: &Path, git: &Path) -> Self {
+        let git = Git { program: git, cwd };
+        let (places, state, root_commit) =
+            tokio::join!(git.places(), git.state(), git.root_commit());
+        let (root, common_dir) = places;
+        let inside = common_dir.is_some();
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        Self {
+            facts: ProjectFacts {
+                cwd: cwd.to_string_lossy().into_owned(),
+                real_path: cwd.canonicalize().ok().map(text),
+                git_common_dir: common_dir.map(text),
+                root_commit: root_commit.filter(|_| inside),
+            },
+            git: inside.then_some(state),
+            root,
+        }
+    }
+}
+
+/// The git program, asked about one directory.
+struct Git<'a> {
+    program: &'a Path,
+    cwd: &'a Path,
+}
+
+impl Git<'_> {
+    /// Standard output, and whether git was content. None: no git, no answer in time.
+    async fn ask(&self, arguments: &[&str]) -> Option<(String, bool)> {
+        let mut command = Command::new(self.program);
+        // A repository's own configuration must not make a question run a program.
+        command
+            .args(["-c", "core.fsmonitor=false", "--no-optional-locks"])
+            .args(arguments)
+            .current_dir(self.cwd)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .envs([("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0")])
+            .kill_on_drop(true);
+        for name in MISLEADING {
+            command.env_remove(name);
+        }
+        let output = tokio::time::timeout(PATIENCE, command.output()).await.ok()?.ok()?;
+        Some((String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success()))
+    }
+
+    /// One line of an answer that git was content with.
+    async fn line(&self, arguments: &[&str]) -> Option<String> {
+        let (text, ok) = self.ask(arguments).await?;
+        let line = text.trim_end_matches('\n');
+        (ok && !line.is_empty()).then(|| line.to_owned())
+    }
+
+    /// The top of the working tree and the common directory.
+    async fn places(&self) -> (Option<PathBuf>, Option<PathBuf>) {
+        let (common, top) = tokio::join!(
+            self.line(&["rev-parse", "--git-common-dir"]),
+            self.line(&["rev-parse", "--show-toplevel"]),
+        );
+        let real = |line: String| {
+            let path = self.cwd.join(line);
+            path.canonicalize().unwrap_or(path)
+        };
+        (top.map(real), common.map(real))
+    }
+
+    async fn state(&self) -> GitFacts {
+        let (branch, commit, status) = tokio::join!(
+            self.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]),
+            self.line(&["rev-parse", "--verify", "--quiet", "HEAD"]),
+            self.ask(&["status", "--porcelain", "--untracked-files=no"]),
+        );
+        // Where git does not say, nothing may be taken for clean.
+        let dirty = status.is_none_or(|(text, ok)| !ok || !text.is_empty());
+        GitFacts { branch, commit, dirty }
+    }
+
+    /// The first commit; the oldest of several. A shallow clone does not know it.
+    async fn root_commit(&self) -> Option<String> {
+        let (shallow, roots) = tokio::join!(
+            self.line(&["rev-parse", "--is-shallow-repository"]),
+            self.line(&["rev-list", "--max-parents=0", "HEAD"]),
+        );
+        if shallow? != "false" {
+            return None;
+        }
+        roots?.lines().last().map(str::to_owned)
+    }
+}
