@@ -3,7 +3,15 @@
 //! Responsible for: everything between the runtime's traits and the outside world, except files of
 //! sessions and terminals. Must not: name a concrete store or print anything.
 
+pub mod agent;
+pub mod attach;
+mod compaction;
 pub mod instructions;
 pub mod permission;
 pub mod project;
+pub mod surroundings;
 pub mod tool;
+
+pub use agent::{Agent, AgentError, World};
+pub use compaction::Compacted;
+pub use surroundings::Surroundings;

@@ -1,0 +1,167 @@
+//! A session with tools and surroundings: what a user interface talks to.
+//!
+//! Responsible for: bringing the surroundings up to date before an input, running it, and compacting.
+//! Must not: choose a store, a provider or how things look.
+
+use crate::compaction;
+use crate::surroundings::{self, Due, Surroundings};
+use segno_model::record::{AssistantMessage, Body, Message, ModelRef, UserMessage};
+use segno_model::store::{Clock, Owner, SessionLog, StoreError};
+use segno_runtime::{
+    Finished, Model, ModelError, Observer, RetryPolicy, RunEnv, RunError, Session, Sleep, Stop,
+    Tools, run,
+};
+use std::sync::Arc;
+
+/// How much of the system prompt stays readable in its record, in characters.
+const SYSTEM_HEAD_CHARS: usize = 200;
+
+/// Failures of an agent.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The log could not be written or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The model gave no answer (only outside of runs, where it is not a run's end).
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// There is nothing that a summary would make shorter.
+    #[error("there is nothing to compact yet")]
+    NothingToCompact,
+    /// The user stopped it.
+    #[error("stopped")]
+    Stopped,
+    /// The model's answer holds no summary.
+    #[error(transparent)]
+    NoSummary(#[from] segno_model::context::NoSummary),
+}
+
+impl From<RunError> for AgentError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+/// What an agent needs from the world.
+#[derive(Clone)]
+pub struct World {
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The timer.
+    pub sleep: Sleep,
+    /// Who we are.
+    pub owner: Owner,
+    /// When failed model calls are repeated.
+    pub retry: RetryPolicy,
+}
+
+/// A session at work.
+pub struct Agent<L: SessionLog, T: Tools> {
+    /// The session.
+    pub session: Session<L>,
+    /// The tools.
+    pub tools: T,
+    surroundings: Surroundings,
+    world: World,
+}
+
+impl<L: SessionLog, T: Tools> Agent<L, T> {
+    /// An agent over a new or resumed session. Writes nothing.
+    pub fn new(session: Session<L>, tools: T, surroundings: Surroundings, world: World) -> Self {
+        Self { session, tools, surroundings, world }
+    }
+
+    /// What the next input finds around it; call it when the surroundings may have changed.
+    pub fn set_surroundings(&mut self, surroundings: Surroundings) {
+        self.surroundings = surroundings;
+    }
+
+    /// Runs an input to its end. See [`segno_runtime::run`] for what is durable when.
+    ///
+    /// # Errors
+    /// When the log could not be written.
+    pub async fn prompt<M: Model>(
+        &mut self,
+        model: &M,
+        name: &ModelRef,
+        input: UserMessage,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<Finished, AgentError> {
+        self.session.set_model(name.clone(), false).await?;
+        let system = self.system().await?;
+        let env = RunEnv {
+            model: name.clone(),
+            system: &system,
+            thinking: self.session.state().in_force.thinking.clone(),
+            owner: self.world.owner.clone(),
+            retry: self.world.retry,
+            max_requests: None,
+            sleep: Arc::clone(&self.world.sleep),
+            stop: stop.clone(),
+        };
+        Ok(run(&mut self.session, model, &self.tools, env, input, observer).await?)
+    }
+
+    /// The system prompt that the next requests carry; notes what changed for the next batch.
+    async fn system(&mut self) -> Result<String, AgentError> {
+        let in_force = self.session.state().in_force.environment.clone();
+        let begins = !self.session.records().iter().any(|r| is_answer(&r.body));
+        let specs = self.tools.specs();
+        let due = surroundings::decide(&self.surroundings, &specs, in_force.as_ref(), begins);
+        match due {
+            Due::Fresh(mut environment) => {
+                let text = self.surroundings.system.clone();
+                let head: String = text.chars().take(SYSTEM_HEAD_CHARS).collect();
+                let blob = self.session.log_mut().put_blob(text.as_bytes(), &head).await?;
+                environment.system = Some(blob);
+                self.session.note_environment(environment);
+                Ok(text)
+            }
+            Due::Nothing => self.prompt_in_force(in_force.and_then(|e| e.system)).await,
+            Due::Kept { environment, notice } => {
+                let system = environment.system.clone();
+                self.session.note_environment(environment);
+                if let Some(text) = notice {
+                    let message = Message::User(UserMessage::notice("instructions", text));
+                    self.session.queue(Body::Message(Box::new(message)));
+                }
+                self.prompt_in_force(system).await
+            }
+        }
+    }
+
+    /// The stored prompt; today's when its blob is gone, because a request must go on.
+    async fn prompt_in_force(
+        &self,
+        blob: Option<segno_model::record::BlobRef>,
+    ) -> Result<String, AgentError> {
+        let Some(blob) = blob else { return Ok(self.surroundings.system.clone()) };
+        match self.session.log().blob(&blob).await {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(_) => Ok(self.surroundings.system.clone()),
+        }
+    }
+
+    /// Replaces the history in the context by a summary; the user's own words stay while they fit.
+    /// `focus` is what the person wants kept in mind. The log keeps everything.
+    ///
+    /// # Errors
+    /// When there is nothing to compact, the model fails, or a stop came; the context is then as before
+    /// and the attempt is recorded as failed.
+    pub async fn compact<M: Model>(
+        &mut self,
+        model: &M,
+        name: &ModelRef,
+        focus: Option<&str>,
+        stop: &Stop,
+    ) -> Result<compaction::Compacted, AgentError> {
+        compaction::compact(&mut self.session, model, name, focus, stop).await
+    }
+}
+
+fn is_answer(body: &Body) -> bool {
+    matches!(body, Body::Message(m) if matches!(&**m, Message::Assistant(AssistantMessage { .. })))
+}
