@@ -64,6 +64,9 @@ pub struct Checkpoint {
     /// Context edits in force, by record.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub context_edits: BTreeMap<Seq, Pos>,
+    /// The repairs that settle damage still in the log; they are needed to judge it again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<Pos>,
     /// Counted over the session's whole life.
     pub totals: Totals,
     /// The first real prompt, cut to 200 characters.

@@ -5,10 +5,11 @@
 use serde::Serialize;
 
 /// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing; nothing is lost.
+    #[default]
     Note,
     /// Something is unusual and was dealt with.
     Warning,
@@ -17,7 +18,7 @@ pub enum Severity {
 }
 
 /// One anomaly, located.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// A stable code, e.g. `torn-tail`; listed in `docs/format/session-log.md`.
     pub code: &'static str,

@@ -3,11 +3,13 @@
 //! Responsible for: what a session *is* and what follows from its records. Must not: do I/O, read a
 //! clock, draw random numbers, or know an async runtime; the dependency list and the lints keep that.
 
+pub mod active;
 pub mod batch;
 pub mod checkpoint;
 pub mod context;
 pub mod finding;
 pub mod id;
+pub mod judge;
 pub mod line;
 pub mod pairing;
 pub mod record;

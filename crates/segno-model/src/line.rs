@@ -91,9 +91,14 @@ pub enum LineError {
     },
 }
 
-const CRC_KEY: &[u8] = b",\"crc\":\"";
+pub(crate) const CRC_KEY: &[u8] = b",\"crc\":\"";
 /// `,"crc":"xxxxxxxx"}`
-const CRC_TAIL_LEN: usize = 8 + 8 + 2;
+pub(crate) const CRC_TAIL_LEN: usize = 8 + 8 + 2;
+
+/// The end of a line whose covered bytes have this checksum.
+pub(crate) fn crc_tail(crc: u32) -> Vec<u8> {
+    format!(",\"crc\":\"{crc:08x}\"}}").into_bytes()
+}
 
 /// CRC-32 (ISO-HDLC, as in zlib) of the bytes before `,"crc"`.
 #[must_use]
@@ -131,8 +136,7 @@ pub fn encode(envelope: &Envelope, body: &Body) -> Result<Vec<u8>, serde_json::E
         line.extend_from_slice(&inner.as_bytes()[1..inner.len() - 1]);
     }
     let crc = checksum(&line);
-    line.extend_from_slice(CRC_KEY);
-    line.extend_from_slice(format!("{crc:08x}\"}}").as_bytes());
+    line.extend_from_slice(&crc_tail(crc));
     Ok(line)
 }
 
@@ -141,15 +145,16 @@ pub fn encode(envelope: &Envelope, body: &Body) -> Result<Vec<u8>, serde_json::E
 /// # Errors
 /// [`LineError`]; an unreadable *body* is not an error but [`Body::Unknown`].
 pub fn decode(line: &[u8], offset: u64) -> Result<Record, LineError> {
-    let parsed = parse_envelope(line)?;
     let Some((covered, stored)) = split_crc(line) else {
-        return Err(LineError::NoChecksum);
+        return Err(parse_envelope(&readable_json(line)).err().unwrap_or(LineError::NoChecksum));
     };
+    let json = readable_json(line);
+    let parsed = parse_envelope(&json)?;
     let actual = checksum(covered);
     if actual != stored {
         return Err(LineError::Altered { seq: parsed.seq, stored, actual });
     }
-    Ok(assemble(parsed, line, stored, offset))
+    Ok(assemble(parsed, &json, line, stored, offset))
 }
 
 /// Reads a line whose checksum a person has accepted, or that a caller will show as altered.
@@ -157,18 +162,19 @@ pub fn decode(line: &[u8], offset: u64) -> Result<Record, LineError> {
 /// # Errors
 /// [`LineError`] when it is not even well-formed.
 pub fn decode_unchecked(line: &[u8], offset: u64) -> Result<Record, LineError> {
-    let parsed = parse_envelope(line)?;
+    let json = readable_json(line);
+    let parsed = parse_envelope(&json)?;
     let stored = split_crc(line).ok_or(LineError::NoChecksum)?.1;
-    Ok(assemble(parsed, line, stored, offset))
+    Ok(assemble(parsed, &json, line, stored, offset))
 }
 
-fn assemble(envelope: Envelope, line: &[u8], crc: u32, offset: u64) -> Record {
-    let body = Body::parse(&envelope.kind, &readable_json(line));
+fn assemble(envelope: Envelope, json: &[u8], line: &[u8], crc: u32, offset: u64) -> Record {
+    let body = Body::parse(&envelope.kind, json);
     Record { envelope, body, crc, offset, line: line.into() }
 }
 
-fn parse_envelope(line: &[u8]) -> Result<Envelope, LineError> {
-    serde_json::from_slice(&readable_json(line)).map_err(|e| LineError::Malformed(e.to_string()))
+fn parse_envelope(json: &[u8]) -> Result<Envelope, LineError> {
+    serde_json::from_slice(json).map_err(|e| LineError::Malformed(e.to_string()))
 }
 
 /// JSON as strict parsers want it: broken UTF-8 and lone halves of surrogate pairs become U+FFFD.

@@ -38,7 +38,7 @@ impl State {
 
     /// Takes one more record into account. Records must come in the order of the log; gaps are fine.
     pub fn apply(&mut self, record: &Record) {
-        self.next_seq = record.seq() + 1;
+        self.next_seq = record.seq().saturating_add(1);
         self.end = if record.seq() == 0 { 0 } else { record.offset + record.line.len() as u64 + 1 };
         if record.is_node() {
             self.in_force.tip = Some(record.pos());
@@ -104,6 +104,7 @@ impl State {
                     now.open_children.push(child.clone());
                 }
             }
+            Body::Repair(repair) if repair.settles_damage() => now.repairs.push(record.pos()),
             Body::Usage(usage) => now.totals.usage.add(&usage.usage),
             Body::Session(_)
             | Body::Input(_)

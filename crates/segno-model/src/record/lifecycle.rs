@@ -365,6 +365,15 @@ pub struct Repair {
     pub items: Vec<RepairItem>,
 }
 
+impl Repair {
+    /// Whether it says anything about damage that is still in the log.
+    #[must_use]
+    pub fn settles_damage(&self) -> bool {
+        let gone = |item: &RepairItem| matches!(item, RepairItem::SetAside { .. });
+        self.items.iter().any(|item| !gone(item))
+    }
+}
+
 /// One thing that a repair settles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]

@@ -1,0 +1,188 @@
+//! What a finished loader hands over.
+//!
+//! Responsible for: choosing the records that the context needs, collecting findings, and telling
+//! which damage lies in the active context. Must not: ask for more bytes.
+
+use super::Loaded;
+use super::loader::{Loader, basis_for, sequence};
+use super::path::Broken;
+use crate::finding::{Finding, Severity};
+use crate::id::Seq;
+use crate::judge::scan::{crowd, tail_finding};
+use crate::judge::{Damage, DamageKind, Judge, Outcome};
+use crate::line::Record;
+use crate::record::{Body, Header, Message};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Codes of harmless notes that come in crowds.
+const CROWDS: &[&str] = &["crlf", "blank", "doubled", "earlier"];
+
+pub(super) fn collect(mut loader: Loader) -> Loaded {
+    loader.judge_grown();
+    let (mut findings, mut damages) = judged(&loader);
+    let mut broken = std::mem::take(&mut loader.walk.broken);
+    broken.retain(|b| !mark_blocking(&mut damages, b));
+    damages.extend(broken.iter().map(|b| missing(&loader, b)));
+    block_what_may_be_active(&loader, &mut damages);
+    findings.extend(damages.iter().map(|d| d.finding.clone()));
+    let file_end = loader.image.file_end;
+    if let Some(tail) = &loader.tail {
+        findings.push(tail_finding(tail, file_end, loader.image.origin));
+    }
+    findings.sort_by_key(|f| (f.offset.is_none(), f.offset));
+    let content_end = loader.tail.as_ref().map_or(file_end, |t| t.at);
+    let needs_line_end = needs_line_end(&loader, content_end);
+    let header = header(&loader);
+    let origin = if content_end == 0 { 0 } else { loader.image.origin };
+    let mut state = std::mem::take(&mut loader.state);
+    state.end = (content_end + u64::from(needs_line_end)).saturating_sub(origin);
+    let records = needed(&loader, &state.in_force.context_edits.values().map(|p| p.seq).collect());
+    Loaded {
+        header,
+        origin,
+        state,
+        records,
+        path: loader.walk.path,
+        findings,
+        damages,
+        tail: loader.tail,
+        content_end,
+        needs_line_end,
+        basis: loader.basis,
+    }
+}
+
+/// Judges every part once more, for its findings.
+fn judged(loader: &Loader) -> (Vec<Finding>, Vec<Damage>) {
+    let (mut findings, mut damages) = (Vec::new(), Vec::new());
+    let mut crowds: BTreeMap<&str, (Finding, u64)> = BTreeMap::new();
+    for part in &loader.image.parts {
+        let basis = basis_for(&loader.basis, part.end == loader.image.file_end);
+        let mut judge = Judge::new(&basis, loader.image.origin);
+        for fact in sequence(part, &basis.settled) {
+            match judge.judge(&fact) {
+                Outcome::Read(_, finding) => findings.extend(finding),
+                Outcome::Say(finding) if CROWDS.contains(&finding.code) => {
+                    crowds.entry(finding.code).or_insert((finding, 0)).1 += 1;
+                }
+                Outcome::Say(finding) => findings.push(finding),
+                Outcome::Damage(damage) => damages.push(damage),
+                Outcome::Tail => {}
+            }
+        }
+    }
+    findings.extend(crowds.into_values().map(|(finding, count)| crowd(finding, count)));
+    (findings, damages)
+}
+
+/// Marks the damage that explains a broken reference; says whether there is any.
+fn mark_blocking(damages: &mut [Damage], broken: &Broken) -> bool {
+    let mut explained = false;
+    for damage in damages.iter_mut().filter(|d| d.concerns(broken.wanted)) {
+        damage.blocking = true;
+        explained = true;
+    }
+    explained
+}
+
+/// A reference to a record that is nowhere, though nothing seems to be missing.
+fn missing(loader: &Loader, broken: &Broken) -> Damage {
+    let Broken { child, wanted, instead } = *broken;
+    let settled = loader.basis.settled.misses(wanted, wanted);
+    let who = child.map_or_else(|| "the log".to_owned(), |seq| format!("record {seq}"));
+    let done = match instead {
+        Some(seq) => format!("record {seq}, the nearest before it, stands in for it"),
+        None => "it is left out".to_owned(),
+    };
+    let finding = Finding {
+        code: "dangling",
+        severity: if settled { Severity::Note } else { Severity::Damage },
+        line: None,
+        offset: None,
+        seq: child,
+        sentence: format!("{who} refers to record {wanted}, which cannot be found"),
+        done,
+    };
+    Damage {
+        kind: DamageKind::Missing { first: wanted, last: wanted },
+        at: 0,
+        offset: 0,
+        bytes: 0,
+        sha256: String::new(),
+        lost: Some((wanted, wanted)),
+        at_header: false,
+        settled,
+        blocking: true,
+        finding,
+    }
+}
+
+/// Damage that no reference on the path ran into can still be in the active context: where the header
+/// should be; behind the last record that says where the tip is; behind a call without a result.
+fn block_what_may_be_active(loader: &Loader, damages: &mut [Damage]) {
+    let moves_tip = |r: &Record| r.is_node() || matches!(r.body, Body::Tip(_));
+    let tip_set = loader.accepted.values().rev().find(|r| moves_tip(r)).map(|r| r.seq());
+    let certain = tip_set.max(loader.checkpoint);
+    let first_open = loader.walk.unanswered.iter().min().copied();
+    let in_context = |seq: &Seq| loader.walk.path.contains(seq) || loader.walk.kept.contains(seq);
+    for damage in damages {
+        if let DamageKind::Conflict { seq } = &damage.kind {
+            damage.blocking |= in_context(seq);
+        }
+        let after = |seq: Option<Seq>| damage.last_lost() > seq;
+        let hides_result = first_open.is_some() && after(first_open);
+        damage.blocking |= damage.at_header || after(certain) && damage.lost.is_some();
+        damage.blocking |= hides_result && damage.lost.is_some();
+    }
+}
+
+/// Whether the sound part ends without a line end.
+fn needs_line_end(loader: &Loader, content_end: u64) -> bool {
+    let mut lines = loader.image.parts.iter().rev().flat_map(|p| p.lines.iter().rev());
+    let last = lines.find(|line| line.at < content_end);
+    last.is_some_and(|line| !line.ended || content_end < line.end())
+}
+
+fn header(loader: &Loader) -> Option<Header> {
+    if loader.tail.as_ref().is_some_and(|tail| tail.at == 0) {
+        return None;
+    }
+    match &loader.accepted.get(&0)?.body {
+        Body::Session(header) => Some((**header).clone()),
+        _ => None,
+    }
+}
+
+/// The records that the context needs: the path, what belongs to its nodes, kept records, edits in
+/// force, and the results of the path's calls wherever they are.
+fn needed(loader: &Loader, edits: &BTreeSet<Seq>) -> Vec<Record> {
+    let walk = &loader.walk;
+    let path: BTreeSet<Seq> = walk.path.iter().copied().collect();
+    let to_root = walk.compaction.is_none();
+    // Whether the node that metadata belongs to is on the path; before the first node it is the root.
+    let mut on_path = to_root;
+    let mut records = Vec::new();
+    for (seq, record) in &loader.accepted {
+        if record.is_node() {
+            on_path = path.contains(seq);
+        }
+        let chosen = match &record.body {
+            Body::ContextEdit(_) => edits.contains(seq),
+            _ => on_path || walk.kept.contains(seq),
+        };
+        if chosen || answers(record, &path, &walk.kept) {
+            records.push((**record).clone());
+        }
+    }
+    records
+}
+
+fn answers(record: &Record, path: &BTreeSet<Seq>, kept: &BTreeSet<Seq>) -> bool {
+    let Body::Message(message) = &record.body else { return false };
+    match &**message {
+        Message::Tool(result) => {
+            result.call_seq.is_some_and(|seq| path.contains(&seq) || kept.contains(&seq))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,76 @@
+//! The judgement of a log: what each line is, what is tail, what is damage (G2, G3, G4).
+//!
+//! Responsible for: pure decisions over bytes, in four steps: [`classify`] takes one line apart,
+//! [`sequence`] finds each record's place in the count, [`table`] gives the verdict, [`damage`] applies
+//! and words it; [`settle`] knows what repairs decided. Must not: read or write; what resuming needs is
+//! [`crate::active`].
+
+pub mod classify;
+mod crc;
+pub mod damage;
+pub mod scan;
+pub mod sequence;
+pub mod settle;
+pub mod table;
+
+pub use classify::{Line, Piece, PieceKind};
+pub use damage::{Basis, Damage, DamageKind, Judge, Outcome, Tail};
+pub use scan::Scanner;
+pub use settle::{Settled, plan};
+
+use crate::id::Seq;
+use crate::line::Record;
+use crate::store::Scanned;
+use sequence::{Order, Sequencer, What};
+
+/// The physical lines of some bytes: where each begins, its bytes without the line end, and whether a
+/// line end follows. Records end at byte 0x0A and nowhere else.
+pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8], bool)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        let (len, ended) = memchr::memchr(b'\n', rest).map_or((rest.len(), false), |n| (n, true));
+        let start = at;
+        at += len + usize::from(ended);
+        Some((start as u64, &rest[..len], ended))
+    })
+}
+
+/// What a record says about durability; a mark that is not below the record's own number is none.
+#[must_use]
+pub fn mark_of(record: &Record) -> Option<Seq> {
+    record.envelope.synced.filter(|synced| *synced < record.seq())
+}
+
+/// The mark and the repairs of a whole log in memory.
+#[must_use]
+pub fn basis_of(bytes: &[u8]) -> Basis {
+    let mut basis = Basis::default();
+    let mut sequencer = Sequencer::new(true);
+    let mut take = |sequencer: &mut Sequencer| {
+        while let Some(fact) = sequencer.next_fact() {
+            if let What::Record { record, order: Order::Next | Order::Displaced, .. } = &fact.what {
+                basis.mark = basis.mark.max(mark_of(record));
+                basis.settled.add(record);
+            }
+        }
+    };
+    for (at, line, ended) in lines(bytes) {
+        sequencer.push(&Line::read(at, line, ended, 0), None, &Settled::default());
+        take(&mut sequencer);
+    }
+    sequencer.finish();
+    take(&mut sequencer);
+    basis
+}
+
+/// Judges a whole log in memory.
+#[must_use]
+pub fn scan_bytes(bytes: &[u8]) -> Vec<Scanned> {
+    let mut scanner = Scanner::new(basis_of(bytes));
+    for (_, line, ended) in lines(bytes) {
+        scanner.line(line, ended);
+    }
+    scanner.finish();
+    std::iter::from_fn(|| scanner.next_scanned()).collect()
+}
