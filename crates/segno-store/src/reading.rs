@@ -94,13 +94,13 @@ pub(crate) fn judge<F: DiskFile>(
     let mut active = Active { bytes_read: bytes.len() as u64, ..Active::default() };
     let mut damage = Vec::new();
     let mut at = 0;
-    for line in bytes.split_inclusive(|b| *b == b'\n') {
-        let text = line.strip_suffix(b"\n").unwrap_or(line);
-        match decode(text, at - known.first_line.min(at)) {
+    let lines = || bytes.split_inclusive(|b| *b == b'\n');
+    let text = |line: &'_ [u8]| line.strip_suffix(b"\n").unwrap_or(line).to_vec();
+    let marks = lines().filter_map(|line| decode(&text(line), 0).ok()?.envelope.synced);
+    let mark = marks.max();
+    for line in lines() {
+        match decode(&text(line), at - known.first_line.min(at)) {
             Ok(record) => {
-                if let (Tail::Torn(from), true) = (&known.tail, record.seq() > 0) {
-                    damage.push(finding("damaged-line", Severity::Damage, *from));
-                }
                 known.tail = if line.ends_with(b"\n") { Tail::Clean } else { Tail::Unended };
                 if let Body::Session(header) = &record.body {
                     known.header = (**header).clone();
@@ -110,7 +110,13 @@ pub(crate) fn judge<F: DiskFile>(
                 known.state.apply(&record);
                 active.records.push(record);
             }
-            Err(_) => known.tail = Tail::Torn(at),
+            Err(_) if mark.is_some_and(|mark| known.state.next_seq <= mark) => {
+                damage.push(finding("damaged-line", Severity::Damage, at));
+            }
+            Err(_) => {
+                known.tail = Tail::Torn(at);
+                break;
+            }
         }
         at += line.len() as u64;
     }

@@ -83,10 +83,17 @@ impl Content {
         self.changes += 1;
     }
 
-    /// Clean sectors show what the medium holds. A dirty length keeps the file as it is.
+    /// Clean sectors show what the medium holds; the length is known to the system and stays.
     pub(super) fn forget_clean(&mut self) {
-        if self.dirty.is_empty() && !self.length_dirty {
-            self.cached = self.durable.clone();
+        for sector in 0..self.cached.len().div_ceil(SECTOR) {
+            if self.dirty.contains(&sector) {
+                continue;
+            }
+            let from = sector * SECTOR;
+            let to = (from + SECTOR).min(self.cached.len());
+            for at in from..to {
+                self.cached[at] = self.durable.get(at).copied().unwrap_or(0);
+            }
         }
     }
 }

@@ -113,6 +113,12 @@ impl SimDisk {
         self.next(World::lose_process)
     }
 
+    /// Another disk with the same content, on which nothing is open.
+    #[must_use]
+    pub fn kill_copy(&self) -> Self {
+        Self { world: Arc::new(Mutex::new(self.lock().lose_process())) }
+    }
+
     fn next(&self, after: fn(&World) -> World) -> Self {
         let mut world = self.lock();
         let next = after(&world);

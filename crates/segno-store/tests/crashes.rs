@@ -1,0 +1,370 @@
+//! Power loss and kills at every operation, full disks at every byte, failing syncs.
+//!
+//! Responsible for: the guarantees G1, G2, G4, G15 and G16 on the simulated disk. Must not: depend on
+//! how many operations an append takes.
+
+mod support;
+
+use segno_model::Record;
+use segno_model::store::{ForkPoint, Level, SessionLog, SessionStore, StoreError};
+use segno_store::{FileLog, FileStore, Options};
+use segno_testkit::sim_disk::{Fault, OpKind, SimDisk};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use support::*;
+
+/// What a workload was told: texts that were acknowledged, and how many of them as synced.
+#[derive(Debug, Default)]
+struct Told {
+    tried: Vec<String>,
+    synced: usize,
+}
+
+fn store(disk: &SimDisk) -> FileStore<SimDisk> {
+    // Checkpoints are part of what must survive, so there are many.
+    let options = Options { checkpoint_every: 3000, ..Options::default() };
+    FileStore::with_options(disk.clone(), "/segno", options)
+}
+
+/// Appends `texts`, every third one only written; a blob between. Stops at the first error.
+fn work(log: &mut FileLog<SimDisk>, texts: &[String], told: &mut Told) -> Result<(), StoreError> {
+    for (i, text) in texts.iter().enumerate() {
+        let level = if i % 3 == 1 { Level::Written } else { Level::Synced };
+        told.tried.push(text.clone());
+        now(log.append(vec![say(text)], level))?;
+        if level == Level::Synced {
+            told.synced = told.tried.len();
+        }
+        if i % 4 == 2 {
+            now(log.put_blob(text.as_bytes(), ""))?;
+        }
+    }
+    Ok(())
+}
+
+fn words(from: usize, count: usize) -> Vec<String> {
+    // Lengths around and above a sector, so that crashes tear lines in every way.
+    (from..from + count).map(|n| format!("{n} {}", "ab ".repeat(n * 37 % 400))).collect()
+}
+
+/// Two processes' worth of work, the second after a reopening.
+fn whole_life(disk: &SimDisk, told: &mut Told) -> Result<(), StoreError> {
+    let store = store(disk);
+    let mut log = store.create(header(1));
+    work(&mut log, &words(0, 6), told)?;
+    drop(log);
+    let mut log = open(&store, &id(1))?.log;
+    work(&mut log, &words(6, 6), told)
+}
+
+/// Everything that was synced is there, nothing that was never tried, in order; and work goes on.
+fn check_survived(disk: &SimDisk, told: &Told, what: &str) {
+    let store = store(disk);
+    let listed = now(store.list()).unwrap();
+    let Some(session) = listed.first() else {
+        assert_eq!(told.synced, 0, "{what}: the session is gone");
+        return;
+    };
+    let mut log = open(&store, &session.id).unwrap_or_else(|e| panic!("{what}: {e}")).log;
+    let found = texts(&store, &session.id);
+    assert!(found.len() >= told.synced, "{what}: {} of {} synced", found.len(), told.synced);
+    assert_eq!(found, told.tried[..found.len()], "{what}: not a prefix");
+    append(&mut log, "goes on").unwrap_or_else(|e| panic!("{what}: {e}"));
+    append(&mut log, "and on").unwrap_or_else(|e| panic!("{what}: {e}"));
+    drop(log);
+    let mut expected = found;
+    expected.extend(["goes on".to_owned(), "and on".to_owned()]);
+    assert_eq!(texts(&store, &session.id), expected, "{what}: after going on");
+    assert!(open(&store, &session.id).unwrap().active.findings.is_empty(), "{what}: still torn");
+}
+
+/// How many operations the whole workload takes.
+fn operations(seed: u64) -> u64 {
+    let disk = SimDisk::new(seed);
+    whole_life(&disk, &mut Told::default()).unwrap();
+    disk.operations()
+}
+
+/// Covers: G1, G2, G4.
+#[test]
+fn power_lost_after_any_operation_loses_nothing_that_was_synced() {
+    for seed in 0..4 {
+        for n in 0..=operations(seed) {
+            let disk = SimDisk::new(seed * 1000 + n);
+            disk.stop_after(n);
+            let mut told = Told::default();
+            let _ = whole_life(&disk, &mut told);
+            check_survived(&disk.crash(), &told, &format!("seed {seed}, operation {n}"));
+        }
+    }
+}
+
+/// Covers: G1, G4, G5.
+#[test]
+fn a_kill_after_any_operation_loses_nothing_that_was_acknowledged_and_frees_the_lock() {
+    for n in 0..=operations(1) {
+        let disk = SimDisk::new(1);
+        disk.stop_after(n);
+        let mut told = Told::default();
+        let _ = whole_life(&disk, &mut told);
+        // The last one tried is the one that failed.
+        told.synced = told.tried.len().saturating_sub(1);
+        check_survived(&disk.kill(), &told, &format!("operation {n}"));
+    }
+}
+
+/// Covers: G2, G4. Recovery itself is cut short again and again.
+#[test]
+fn power_lost_while_recovering_from_power_loss_loses_nothing_either() {
+    for seed in 0..60u64 {
+        let disk = SimDisk::new(seed);
+        disk.stop_after(40 + seed * 7 % 60);
+        let mut told = Told::default();
+        let _ = whole_life(&disk, &mut told);
+        let mut disk = disk.crash();
+        for n in 0..12 {
+            disk.stop_after(n * 3);
+            let store = store(&disk);
+            if now(store.list()).is_ok_and(|l| !l.is_empty())
+                && let Ok(mut opened) = open(&store, &id(1))
+            {
+                told.tried.truncate(texts_or_none(&store).unwrap_or(told.tried.len()));
+                told.tried.push("again".to_owned());
+                if append(&mut opened.log, "again").is_ok() {
+                    told.synced = told.tried.len();
+                }
+            }
+            disk = disk.crash();
+        }
+        check_survived(&disk, &told, &format!("seed {seed}"));
+    }
+}
+
+fn texts_or_none(store: &FileStore<SimDisk>) -> Option<usize> {
+    let mut count = 0;
+    let visited = now(store.scan(&id(1), &mut |item| {
+        if let segno_model::store::Scanned::Record(record) = item
+            && record.is_node()
+        {
+            count += 1;
+        }
+        true
+    }));
+    visited.is_ok().then_some(count)
+}
+
+/// Covers: G16, MS8, #14, #111.
+#[test]
+fn a_full_disk_at_any_byte_is_an_error_and_no_damage() {
+    let full = {
+        let disk = SimDisk::new(1);
+        let mut log = store(&disk).create(header(1));
+        work(&mut log, &words(0, 5), &mut Told::default()).unwrap();
+        disk.used()
+    };
+    for capacity in (0..full).step_by(3) {
+        let disk = SimDisk::new(capacity);
+        disk.set_capacity(Some(capacity));
+        let store = store(&disk);
+        let mut log = store.create(header(1));
+        let mut told = Told::default();
+        let error = work(&mut log, &words(0, 5), &mut told).expect_err("it cannot fit");
+        assert!(matches!(error, StoreError::NoRoom(_)), "capacity {capacity}: {error}");
+        let state = log.state().clone();
+        let path = PathBuf::from(format!("/segno/sessions/2025-11/{}/log.jsonl", id(1)));
+        let on_disk = disk.peek(&path).unwrap_or_default();
+        assert!(on_disk.is_empty() || on_disk.ends_with(b"\n"), "capacity {capacity}: half a line");
+        disk.set_capacity(None);
+        // The same handle goes on.
+        append(&mut log, "there is room again").unwrap();
+        assert!(log.state().next_seq > state.next_seq);
+        drop(log);
+        let found = texts(&store, &id(1));
+        assert_eq!(found.last().map(String::as_str), Some("there is room again"));
+        assert_eq!(found[..found.len() - 1], told.tried[..found.len() - 1]);
+        assert!(open(&store, &id(1)).unwrap().active.findings.is_empty());
+    }
+}
+
+#[test]
+fn short_writes_are_continued() {
+    for seed in 0..20 {
+        let disk = SimDisk::new(seed);
+        disk.set_short_writes(true);
+        let mut told = Told::default();
+        whole_life(&disk, &mut told).unwrap();
+        assert_eq!(texts(&store(&disk), &id(1)), told.tried, "seed {seed}");
+    }
+}
+
+/// Covers: G15, MS7.
+#[test]
+fn a_failed_sync_poisons_the_handle_for_good() {
+    for after in 0..3 {
+        let disk = SimDisk::new(after);
+        let store = store(&disk);
+        let mut log = store.create(header(1));
+        disk.inject(Fault { on: OpKind::Sync, after, error: ErrorKind::Other, forever: false });
+        let mut good = 0;
+        let error = loop {
+            let before = log.state().next_seq;
+            match append(&mut log, &format!("text {good}")) {
+                Ok(_) => good += 1,
+                Err(error) => {
+                    assert_eq!(log.state().next_seq, before, "memory has not moved");
+                    break error;
+                }
+            }
+        };
+        assert!(matches!(error, StoreError::Poisoned(_)), "{error}");
+        assert!(matches!(append(&mut log, "later"), Err(StoreError::Poisoned(_))));
+        assert!(matches!(now(log.sync()), Err(StoreError::Poisoned(_))));
+        assert!(matches!(now(log.put_blob(b"x", "")), Err(StoreError::Poisoned(_))));
+        drop(log);
+        // Reopening sees what the medium holds and not what memory remembers.
+        let mut log = open(&store, &id(1)).unwrap().log;
+        append(&mut log, "after reopening").unwrap();
+        drop(log);
+        let mut expected: Vec<_> = (0..good).map(|n| format!("text {n}")).collect();
+        expected.push("after reopening".to_owned());
+        assert_eq!(texts(&self::store(&disk.crash()), &id(1)), expected, "after {after}");
+    }
+}
+
+/// Covers: G15.
+#[test]
+fn a_failing_medium_never_leaves_half_a_line() {
+    let disk = SimDisk::new(3);
+    let store = store(&disk);
+    let mut log = store.create(header(1));
+    append(&mut log, "one").unwrap();
+    disk.inject(Fault::next(OpKind::Write, ErrorKind::Other));
+    assert!(matches!(append(&mut log, "two"), Err(StoreError::Poisoned(_))));
+    drop(log);
+    assert_eq!(texts(&store, &id(1)), ["one"]);
+    let mut log = open(&store, &id(1)).unwrap().log;
+    // A write that breaks off and cannot be cut off again.
+    disk.set_capacity(Some(disk.used() + 10));
+    disk.inject(Fault::next(OpKind::Truncate, ErrorKind::Other));
+    assert!(matches!(append(&mut log, "two"), Err(StoreError::Poisoned(_))));
+    assert!(matches!(append(&mut log, "three"), Err(StoreError::Poisoned(_))));
+    drop(log);
+    disk.set_capacity(None);
+    append(&mut open(&store, &id(1)).unwrap().log, "four").unwrap();
+    assert_eq!(texts(&store, &id(1)), ["one", "four"]);
+}
+
+/// Covers: G2, ST5, #111.
+#[test]
+fn a_torn_tail_is_set_aside_once_and_the_next_append_stands_on_its_own_line() {
+    let disk = SimDisk::new(1);
+    let store = store(&disk);
+    let mut log = store.create(header(1));
+    append(&mut log, "one").unwrap();
+    drop(log);
+    let path = store.log_path(&id(1)).unwrap();
+    let good = disk.peek(&path).unwrap();
+    let torn = b"{\"seq\":2,\"parent\":1,\"at\":\"2026";
+    let with_tail = [good.as_slice(), torn].concat();
+    disk.poke(&path, &with_tail);
+    let mut log = open(&store, &id(1)).unwrap().log;
+    assert_eq!(disk.peek(&path).unwrap(), with_tail, "opening changes no byte");
+    append(&mut log, "two").unwrap();
+    append(&mut log, "three").unwrap();
+    assert!(disk.peek(&path).unwrap().starts_with(&good));
+    let records = scan(&store, &id(1));
+    let kinds: Vec<_> = records.iter().map(|r| r.body.kind()).collect();
+    assert_eq!(kinds, ["session", "message", "repair", "message", "message"]);
+    let line = String::from_utf8_lossy(&records[2].line).into_owned();
+    let file = line.split("\"file\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let aside = path.with_file_name("set-aside").join(file);
+    assert_eq!(disk.peek(&aside).unwrap(), torn, "the bytes are kept");
+}
+
+/// Covers: G2.
+#[test]
+fn a_complete_last_record_without_its_line_end_is_kept() {
+    let disk = SimDisk::new(1);
+    let store = store(&disk);
+    let mut log = store.create(header(1));
+    append(&mut log, "one").unwrap();
+    drop(log);
+    let path = store.log_path(&id(1)).unwrap();
+    let mut bytes = disk.peek(&path).unwrap();
+    bytes.pop();
+    disk.poke(&path, &bytes);
+    let mut log = open(&store, &id(1)).unwrap().log;
+    append(&mut log, "two").unwrap();
+    append(&mut log, "three").unwrap();
+    assert_eq!(texts(&store, &id(1)), ["one", "two", "three"]);
+    assert_eq!(scan(&store, &id(1)).len(), 4, "nothing was repaired");
+}
+
+/// Covers: G4.
+#[test]
+fn every_byte_prefix_opens_and_goes_on() {
+    let disk = SimDisk::new(1);
+    whole_life(&disk, &mut Told::default()).unwrap();
+    let path = store(&disk).log_path(&id(1)).unwrap();
+    let bytes = disk.peek(&path).unwrap();
+    let all = texts(&store(&disk), &id(1));
+    for cut in (0..bytes.len()).step_by(31).chain(0..400) {
+        let disk = disk.kill_copy();
+        disk.poke(&path, &bytes[..cut]);
+        let store = store(&disk);
+        let mut log = open(&store, &id(1)).unwrap_or_else(|e| panic!("cut at {cut}: {e}")).log;
+        assert_eq!(log.header().id, id(1), "cut at {cut}");
+        append(&mut log, "goes on").unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
+        drop(log);
+        let found = texts(&store, &id(1));
+        assert_eq!(found[..found.len() - 1], all[..found.len() - 1], "cut at {cut}");
+        assert!(open(&store, &id(1)).unwrap().active.findings.is_empty(), "cut at {cut}");
+    }
+}
+
+/// Covers: G1, #126. A fork is whole and durable, or not there.
+#[test]
+fn power_lost_while_forking_leaves_no_half_fork_and_no_changed_source() {
+    let forking = |disk: &SimDisk| {
+        let store = store(disk);
+        now(store.fork(&id(1), ForkPoint::Whole, header(2), say("").at)).map(drop)
+    };
+    let fresh = |seed| {
+        let disk = SimDisk::new(seed);
+        whole_life(&disk, &mut Told::default()).unwrap();
+        disk
+    };
+    let disk = fresh(0);
+    let before = disk.operations();
+    forking(&disk).unwrap();
+    let all = texts(&store(&disk), &id(1));
+    for n in 0..=(disk.operations() - before) {
+        let disk = fresh(n);
+        disk.stop_after(n);
+        let done = forking(&disk).is_ok();
+        let disk = disk.crash();
+        let store = store(&disk);
+        let listed = now(store.list()).unwrap();
+        assert!(listed.iter().any(|l| l.id == id(1)));
+        if done || listed.iter().any(|l| l.id == id(2)) {
+            assert_eq!(texts(&store, &id(2)), all, "operation {n}");
+        }
+        assert_eq!(texts(&store, &id(1))[..11], all[..11], "operation {n}");
+    }
+}
+
+/// Covers: G1. The marks in the log never claim more than was synced.
+#[test]
+fn marks_name_only_what_was_durable() {
+    let disk = SimDisk::new(1);
+    let store = store(&disk);
+    let mut log = store.create(header(1));
+    append(&mut log, "one").unwrap();
+    now(log.append(vec![say("two")], Level::Written)).unwrap();
+    now(log.append(vec![say("three")], Level::Written)).unwrap();
+    now(log.sync()).unwrap();
+    append(&mut log, "four").unwrap();
+    append(&mut log, "five").unwrap();
+    let marks: Vec<_> = scan(&store, &id(1)).iter().map(|r: &Record| r.envelope.synced).collect();
+    assert_eq!(marks, [None, None, Some(1), Some(1), Some(3), Some(4)]);
+}
