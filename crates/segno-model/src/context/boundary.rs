@@ -3,6 +3,7 @@
 //! Responsible for: never splitting a call from its result, and keeping the person's own words while
 //! they fit. Must not: decide when to compact, or call a model.
 
+use super::estimate::is_notice;
 use super::place::Place;
 use super::{ContextMessage, Parts};
 use crate::id::{Pos, Seq};
@@ -145,5 +146,8 @@ fn before(mut messages: Vec<ContextMessage>, first: Option<Seq>) -> Vec<ContextM
     };
     let end = messages.iter().position(comes_from_it).unwrap_or(messages.len());
     messages.truncate(end);
+    if messages.last().is_some_and(is_notice) {
+        messages.pop();
+    }
     messages
 }

@@ -4,7 +4,7 @@
 //! not: count the system prompt and tools where nothing was reported; the caller knows those.
 
 use super::place::Place;
-use super::{Context, ContextMessage, Parts};
+use super::{CONTINUE_NOTICE, Context, ContextMessage, LOST_BEGINNING_NOTICE, Parts};
 use crate::id::{Pos, Seq};
 use crate::line::Record;
 use crate::record::{AssistantBlock, Block, Body, Message, Text};
@@ -113,17 +113,30 @@ fn reply_block(block: &AssistantBlock) -> u64 {
     of_bytes(bytes as u64)
 }
 
+/// Whether a message is one of the fixed notices, which come from no record.
+pub(super) fn is_notice(message: &ContextMessage) -> bool {
+    let ContextMessage::User { content, .. } = message else { return false };
+    match content.as_slice() {
+        [Block::Text { text: Text::Inline(text) }] => {
+            text == CONTINUE_NOTICE || text == LOST_BEGINNING_NOTICE
+        }
+        _ => false,
+    }
+}
+
 fn of_bytes(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN)
 }
 
 impl Context {
     /// The guessed tokens of what one record contributes: its message, and behind a turn its results.
+    /// Notices belong to no record.
     pub(super) fn tokens_by_record(&self) -> std::collections::HashMap<Seq, u64> {
         let mut tokens = std::collections::HashMap::new();
         let mut at = None;
         for message in &self.messages {
             at = match message {
+                notice if is_notice(notice) => None,
                 ContextMessage::User { seq, .. } => Some(*seq),
                 ContextMessage::Assistant(turn) => Some(turn.seq),
                 ContextMessage::Results(_) => at,

@@ -3,8 +3,10 @@
 //! Responsible for: running the cases of `tests/corpus/context/*.txt`. `SEGNO_UPDATE=1` writes what
 //! came out into the files; read the difference before committing it.
 
+mod compaction;
 mod notation;
 mod random;
+mod tree;
 
 use notation::{Session, messages, notes};
 use std::fmt::Write as _;
