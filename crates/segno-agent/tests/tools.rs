@@ -353,6 +353,56 @@ async fn sibling_edits_of_one_file_add_up() {
     assert_eq!(place.read("f"), "1 2\n");
 }
 
+/// What the calls of one reply do to each other, although all are judged before the first runs.
+#[tokio::test]
+async fn calls_of_one_reply_build_on_each_other() {
+    let place = Place::new();
+    let write = |content: &str| json!({"path": "f", "content": content});
+    let edit = |old: &str, new: &str| json!({"path": "f", "old_text": old, "new_text": new});
+    let calls = [
+        ("write", write("one\n")),
+        ("edit", edit("one", "two")),
+        ("edit", edit("two", "three")),
+        ("write", write("four\n")),
+        ("bash", json!({"command": "echo five >> f"})),
+        ("edit", edit("five", "six")),
+    ];
+    let calls = calls.map(|(tool, arguments)| place.tool_call(tool, &arguments.to_string()));
+    for call in &calls {
+        assert!(matches!(place.tools.judge(call).await, Verdict::Run(_)), "{call:?}");
+    }
+    for call in &calls {
+        let output = place.run(call).await;
+        assert!(!output.is_error, "{call:?}: {}", text(&output));
+    }
+    assert_eq!(place.read("f"), "four\nsix\n");
+}
+
+/// A link that is turned between judging and running does not carry a write elsewhere.
+#[tokio::test]
+async fn a_write_goes_where_it_was_judged_to_go() {
+    let place = Place::new();
+    for (tool, arguments) in [
+        ("write", json!({"path": "link", "content": "x"})),
+        ("edit", json!({"path": "link", "old_text": "inside", "new_text": "x"})),
+    ] {
+        place.file("a", "inside");
+        place.file("b", "inside");
+        let _ = fs::remove_file(place.path("link"));
+        symlink("a", place.path("link")).unwrap();
+        let call = place.tool_call(tool, &arguments.to_string());
+        place.tools.judge(&call).await;
+        fs::remove_file(place.path("link")).unwrap();
+        symlink("b", place.path("link")).unwrap();
+        let output = place.run(&call).await;
+        assert!(text(&output).contains("not where this path led"), "{}", text(&output));
+        assert_eq!((place.read("a"), place.read("b")), ("inside".into(), "inside".into()));
+    }
+    let unjudged = place.tool_call("write", r#"{"path":"new","content":"x"}"#);
+    assert!(place.run(&unjudged).await.is_error);
+    assert!(!place.path("new").exists());
+}
+
 #[tokio::test]
 async fn a_probe_says_absent_and_where_links_lead() {
     let place = Place::new();

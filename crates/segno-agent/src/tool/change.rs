@@ -9,7 +9,7 @@ use super::replace::{self, Old, Way};
 use segno_model::id::sha256_hex;
 use segno_runtime::ToolOutput;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// New content for a file.
 #[derive(Debug, Clone)]
@@ -33,24 +33,37 @@ pub(crate) struct Probe {
     #[serde(skip_serializing_if = "Option::is_none")]
     path_hex: Option<String>,
     old_sha256: Option<String>,
-    new_sha256: String,
-    new_bytes: usize,
-    way: Way,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_sha256: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way: Option<Way>,
+}
+
+impl Probe {
+    /// For an edit that does not fit the file yet: only where it would be. Its outcome is unknown
+    /// after a crash.
+    pub(crate) fn unplanned(path: &Path) -> Self {
+        use std::os::unix::ffi::OsStrExt;
+        let bytes = path.as_os_str().as_bytes();
+        let hex = || bytes.iter().map(|b| format!("{b:02x}")).collect();
+        Self {
+            path: path.display().to_string(),
+            path_hex: path.to_str().is_none().then(hex),
+            old_sha256: None,
+            new_sha256: None,
+            way: None,
+        }
+    }
 }
 
 impl Change {
     /// The facts for the intent.
     pub(crate) fn probe(&self) -> Result<Probe, ToolError> {
-        use std::os::unix::ffi::OsStrExt;
-        let bytes = self.path.as_os_str().as_bytes();
-        let hex = || bytes.iter().map(|b| format!("{b:02x}")).collect();
         Ok(Probe {
-            path: self.path.display().to_string(),
-            path_hex: self.path.to_str().is_none().then(hex),
             old_sha256: self.old.sha256(),
-            new_sha256: sha256_hex(&self.new),
-            new_bytes: self.new.len(),
-            way: Way::find(&self.path)?,
+            new_sha256: Some(sha256_hex(&self.new)),
+            way: Some(Way::find(&self.path)?),
+            ..Probe::unplanned(&self.path)
         })
     }
 

@@ -27,7 +27,7 @@ pub(crate) use workspace::has_secret_component;
 
 use crate::permission::command::judge;
 use crate::permission::{Decision, Memory, Mode, Offers, PrefixRule, Wish, refusal};
-use change::Change;
+use change::{Change, Probe};
 use error::ToolError;
 use request::Request;
 use segno_model::record::{ReplayClass, ToolCall};
@@ -41,7 +41,7 @@ use walk::Cancel;
 use workspace::Workspace;
 
 /// How many judged and not yet run writes are remembered.
-const MAX_PLANNED: usize = 64;
+const MAX_PLANNED: usize = 4096;
 /// How much of a change a question shows.
 const MAX_PREVIEW: usize = 8 << 10;
 
@@ -112,17 +112,28 @@ pub struct Toolbox {
     asker: Option<Arc<dyn Asker>>,
     mode: Mutex<Mode>,
     memory: Mutex<Memory>,
-    /// What `write` calls were judged to replace, by call.
-    planned: Mutex<HashMap<ToolCallKey, Option<String>>>,
+    planned: Arc<Mutex<HashMap<ToolCallKey, Planned>>>,
 }
 
 type ToolCallKey = (String, String, String);
+
+/// What a `write` or `edit` call was judged to be about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Planned {
+    /// Where the path led.
+    path: PathBuf,
+    /// The hash of what was there.
+    old: Option<String>,
+}
 
 /// A call that was understood and looked at.
 struct Examined {
     request: Request,
     wish: Wish,
     change: Option<Change>,
+    /// Why an edit does not fit the file as it is now; an earlier call of the same reply may change
+    /// that, so it is tried again when its turn comes.
+    not_yet: Option<String>,
 }
 
 impl Toolbox {
@@ -137,7 +148,7 @@ impl Toolbox {
             asker: config.asker,
             mode: Mutex::new(config.mode),
             memory: Mutex::new(Memory::new(config.rules)),
-            planned: Mutex::new(HashMap::new()),
+            planned: Arc::default(),
         }
     }
 
@@ -157,9 +168,15 @@ impl Toolbox {
         let request = Request::parse(call)?;
         let workspace = Arc::clone(&self.workspace);
         blocking(move || {
-            let change = plan(&workspace, &request)?;
-            let wish = wish(&workspace, &request, change.as_ref())?;
-            Ok(Examined { request, wish, change })
+            let (change, not_yet) = match (plan(&workspace, &request), &request) {
+                (Ok(change), _) => (change, None),
+                (Err(error @ (ToolError::Refused(_) | ToolError::Io { .. })), Request::Edit(_)) => {
+                    (None, Some(error.to_string()))
+                }
+                (Err(error), _) => return Err(error),
+            };
+            let wish = wish(&workspace, &request)?;
+            Ok(Examined { request, wish, change, not_yet })
         })
         .await
     }
@@ -182,26 +199,25 @@ impl Toolbox {
     fn tool_plan(&self, call: &ToolCall, examined: &Examined) -> Result<ToolPlan, ToolError> {
         let class = match (&examined.request, &examined.change) {
             (Request::Bash(_), _) => ReplayClass::Opaque,
-            (_, Some(_)) => ReplayClass::Verified,
+            (Request::Write(_) | Request::Edit(_), _) => ReplayClass::Verified,
             _ => ReplayClass::Read,
         };
-        let probe = match &examined.change {
-            None => None,
-            Some(change) => {
-                self.remember_plan(call, change);
-                let probe = serde_json::value::to_raw_value(&change.probe()?);
-                Some(probe.map_err(|e| ToolError::Refused(e.to_string()))?)
-            }
+        let Wish::Write(path, _) = &examined.wish else {
+            return Ok(ToolPlan { class, key: None, probe: None });
         };
-        Ok(ToolPlan { class, key: None, probe })
-    }
-
-    fn remember_plan(&self, call: &ToolCall, change: &Change) {
+        let old = examined.change.as_ref().and_then(|change| change.old.sha256());
         let mut planned = lock(&self.planned);
         if planned.len() >= MAX_PLANNED {
             planned.clear();
         }
-        planned.insert(key(call), change.old.sha256());
+        planned.insert(key(call), Planned { path: path.clone(), old });
+        let probe = match &examined.change {
+            Some(change) => change.probe()?,
+            None => Probe::unplanned(path),
+        };
+        let probe = serde_json::value::to_raw_value(&probe)
+            .map_err(|e| ToolError::Refused(e.to_string()))?;
+        Ok(ToolPlan { class, key: None, probe: Some(probe) })
     }
 
     fn question(&self, examined: &Examined) -> String {
@@ -211,7 +227,8 @@ impl Toolbox {
                 format!("Run: {text}{why}")
             }
             Wish::Write(path, place) => {
-                let mut preview = examined.change.as_ref().map_or(String::new(), Change::preview);
+                let not_yet = examined.not_yet.clone().unwrap_or_default();
+                let mut preview = examined.change.as_ref().map_or(not_yet, Change::preview);
                 if preview.len() > MAX_PREVIEW {
                     preview.truncate(preview.floor_char_boundary(MAX_PREVIEW));
                     preview.push_str("\n…");
@@ -263,14 +280,17 @@ impl Toolbox {
         if let Some(kind) = run.stop.kind() {
             return Err(ToolError::NotStarted(kind));
         }
-        let planned = lock(&self.planned).remove(&key(call));
         if let Request::Bash(args) = &request {
             return bash::run(&self.workspace, &self.hidden_env, args, run).await;
         }
         let workspace = Arc::clone(&self.workspace);
         let cancel = Cancel::default();
         let seen = cancel.clone();
-        let work = blocking(move || perform(&workspace, request, planned, &seen));
+        let (key, planned) = (key(call), Arc::clone(&self.planned));
+        let work = blocking(move || match plan(&workspace, &request)? {
+            Some(change) => carry_out(&change, &request, &key, &planned),
+            None => look(&workspace, request, &seen),
+        });
         tokio::pin!(work);
         tokio::select! {
             output = &mut work => output,
@@ -309,24 +329,40 @@ impl Tools for Toolbox {
     }
 }
 
-/// Runs everything but commands.
-fn perform(
-    workspace: &Workspace,
-    request: Request,
-    planned: Option<Option<String>>,
-    cancel: &Cancel,
+/// Makes a change, if it is still the one that was judged.
+fn carry_out(
+    change: &Change,
+    request: &Request,
+    key: &ToolCallKey,
+    planned: &Mutex<HashMap<ToolCallKey, Planned>>,
 ) -> Result<ToolOutput, ToolError> {
-    if let Some(change) = plan(workspace, &request)? {
-        // An edit says itself what it expects; a whole new content is only right over what was seen.
-        let judged_over = planned.unwrap_or_else(|| change.old.sha256());
-        if matches!(request, Request::Write(_)) && judged_over != change.old.sha256() {
-            return Err(ToolError::Refused(format!(
-                "{} was changed since this call was judged; nothing was written. Read it again.",
-                change.shown
-            )));
+    let (shown, old) = (&change.shown, change.old.sha256());
+    let judged = lock(planned).remove(key);
+    let refuse = |why: &str| Err(ToolError::Refused(format!("{shown} {why}; nothing was written")));
+    match judged {
+        Some(judged) if judged.path != change.path => {
+            return refuse("is not where this path led when the call was judged");
         }
-        return change.apply();
+        // An edit says itself what it expects; a whole new content is only right over what was seen.
+        Some(judged) if matches!(request, Request::Write(_)) && judged.old != old => {
+            return refuse("was changed since this call was judged; read it again");
+        }
+        Some(_) => {}
+        None => return refuse("is to be changed by a call that was not judged"),
     }
+    let output = change.apply()?;
+    // Calls of the same reply that were judged over the same content now stand over this one.
+    let new = segno_model::id::sha256_hex(&change.new);
+    for other in lock(planned).values_mut() {
+        if other.path == change.path && other.old == old {
+            other.old = Some(new.clone());
+        }
+    }
+    Ok(output)
+}
+
+/// Runs what changes nothing.
+fn look(workspace: &Workspace, request: Request, cancel: &Cancel) -> Result<ToolOutput, ToolError> {
     match request {
         Request::Read(args) => read::run(workspace, &args),
         Request::Grep(args) => grep::run(workspace, &args, cancel),
@@ -348,21 +384,19 @@ fn plan(workspace: &Workspace, request: &Request) -> Result<Option<Change>, Tool
     }
 }
 
-fn wish(
-    workspace: &Workspace,
-    request: &Request,
-    change: Option<&Change>,
-) -> Result<Wish, ToolError> {
-    if let Some(change) = change {
-        return Ok(Wish::Write(change.path.clone(), workspace.place(&change.path)));
-    }
+fn wish(workspace: &Workspace, request: &Request) -> Result<Wish, ToolError> {
     let path = match request {
         Request::Bash(args) => return command_wish(workspace, &args.command),
         Request::Read(args) => Some(args.path.as_str()),
         Request::Grep(grep::Args { path, .. })
         | Request::Find(find::Args { path, .. })
         | Request::Ls(ls::Args { path, .. }) => path.as_deref(),
-        Request::Write(_) | Request::Edit(_) | Request::Todo(_) => return Ok(Wish::Nothing),
+        Request::Write(write::Args { path, .. }) | Request::Edit(edit::Args { path, .. }) => {
+            let path = workspace.resolve(path)?;
+            let place = workspace.place(&path);
+            return Ok(Wish::Write(path, place));
+        }
+        Request::Todo(_) => return Ok(Wish::Nothing),
     };
     let path = workspace.resolve(path.unwrap_or("."))?;
     let secret = workspace.is_secret(&path);
