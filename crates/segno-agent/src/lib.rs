@@ -9,6 +9,7 @@ mod compaction;
 pub mod instructions;
 pub mod permission;
 pub mod project;
+pub mod provider;
 pub mod surroundings;
 pub mod tool;
 

@@ -1,0 +1,11 @@
+//! The providers' wires: what is sent, and what is understood.
+//!
+//! Responsible for: requests and decoders as text tables, and one call over a real connection. Must
+//! not: need the network beyond loopback.
+
+#![allow(clippy::unwrap_used, reason = "a failed test says where it failed")]
+
+mod connection;
+mod decoding;
+mod history;
+mod requests;
