@@ -8,7 +8,7 @@ use crate::disk::{Disk, DiskFile, Writes};
 use crate::durable::{TempFile, create_dirs, read_file, sync_dir, write_all};
 use crate::error::{store_error, write_error};
 use crate::layout::{SessionDir, exists};
-use crate::reading::{self, LogFile};
+use crate::reading::LogFile;
 use crate::store::FileStore;
 use segno_model::batch::{Draft, plan};
 use segno_model::checkpoint::OpenAction;
@@ -48,7 +48,7 @@ pub(crate) fn fork<D: Disk>(
     let log = LogFile::open(store, &from, source)?;
     // The copy must not hold what the source could still lose: its length was taken before this.
     log.file.sync_data().map_err(|e| store_error("syncing", &log.path, e))?;
-    let cut = cut(&log, source, point)?;
+    let cut = cut(&log, point)?;
     let id = header.id.clone();
     let home = store.layout().home(&id);
     if exists(disk, home.path())? {
@@ -62,7 +62,7 @@ pub(crate) fn fork<D: Disk>(
     let building = home.path().with_file_name(format!(".fork-{id}-{}", std::process::id()));
     let building = SessionDir::new(building);
     create_dirs(disk, store.layout().root(), building.path())?;
-    let origin = reading::origin(&log, source)?;
+    let origin = log.load()?.0.origin;
     write_log(disk, &building, &log, origin, (&first.bytes, &cut, &last))?;
     link_blobs(disk, &from, &building)?;
     sync_dir(disk, building.path())?;
@@ -71,13 +71,13 @@ pub(crate) fn fork<D: Disk>(
 }
 
 /// Finds the point and folds the state up to it.
-fn cut<D: Disk>(log: &LogFile<D>, source: &SessionId, point: ForkPoint) -> Result<Cut, StoreError> {
+fn cut<D: Disk>(log: &LogFile<D>, point: ForkPoint) -> Result<Cut, StoreError> {
     let last_wanted = match point {
         ForkPoint::Whole => Seq::MAX,
         ForkPoint::At(seq) | ForkPoint::Before(seq) => seq,
     };
     let mut walk = Walk::default();
-    reading::scan(log, source, &mut |item| {
+    log.scan(&mut |item| {
         if let Scanned::Record(record) = item
             && record.seq() <= last_wanted
         {
@@ -112,7 +112,9 @@ impl Walk {
         }
         self.state.apply(record);
         self.up_to = record.seq();
-        self.end = if record.seq() == 0 { 0 } else { record.offset + record.line.len() as u64 };
+        if record.seq() > 0 {
+            self.end = self.end.max(record.offset + record.line.len() as u64);
+        }
     }
 
     fn parent_of(&self, record: &Record) -> Option<Pos> {

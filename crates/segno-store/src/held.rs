@@ -8,9 +8,10 @@ use crate::error::store_error;
 use crate::layout::SessionDir;
 use crate::lock;
 use crate::log::FileLog;
-use crate::reading::{self, Verdict};
+use crate::reading::{self, LogFile};
 use crate::store::FileStore;
 use crate::writer::Writer;
+use segno_model::active::{Loaded, Loader};
 use segno_model::batch::Draft;
 use segno_model::finding::Finding;
 use segno_model::record::{FORMAT, Repair, RepairItem};
@@ -62,19 +63,19 @@ impl<D: Disk> HeldSession for FileHeld<D> {
     async fn judge(self) -> Result<Judged<FileLog<D>, FileDamaged<D>>, StoreError> {
         let (file, len) = (self.writer.file(), self.writer.end());
         file.forget_cached(len.saturating_sub(REREAD) / 4096 * 4096);
-        let verdict = reading::judge(file, self.writer.path(), len, &self.id)?;
-        let format = verdict.known.header.format;
-        if format.major > FORMAT.major {
+        let (mut loaded, bytes) = reading::load(file, self.writer.path(), Loader::new(len))?;
+        if let Some(newer) = loaded.newer_format() {
             return Err(StoreError::ReadOnly(format!(
                 "its format {}.{} is newer than this version's {}.{}",
-                format.major, format.minor, FORMAT.major, FORMAT.minor
+                newer.major, newer.minor, FORMAT.major, FORMAT.minor
             )));
         }
-        if verdict.damage.is_empty() {
-            let log = FileLog::born(self, verdict.known);
-            return Ok(Judged::Sound(Opened { log, active: verdict.active }));
+        if loaded.blocking().next().is_some() {
+            return Ok(Judged::Damaged(FileDamaged::new(self, loaded)));
         }
-        Ok(Judged::Damaged(FileDamaged { held: self, verdict }))
+        let known = reading::known_of(&loaded, len, &self.id);
+        let active = reading::active_of(&mut loaded, bytes);
+        Ok(Judged::Sound(Opened { log: FileLog::born(self, known), active }))
     }
 }
 
@@ -82,19 +83,26 @@ impl<D: Disk> HeldSession for FileHeld<D> {
 #[derive(Debug)]
 pub struct FileDamaged<D: Disk> {
     held: FileHeld<D>,
-    verdict: Verdict,
+    loaded: Loaded,
+    findings: Vec<Finding>,
+}
+
+impl<D: Disk> FileDamaged<D> {
+    fn new(held: FileHeld<D>, loaded: Loaded) -> Self {
+        let findings = loaded.blocking().map(|damage| damage.finding.clone()).collect();
+        Self { held, loaded, findings }
+    }
 }
 
 impl<D: Disk> DamagedSession for FileDamaged<D> {
     type Log = FileLog<D>;
 
     fn findings(&self) -> &[Finding] {
-        &self.verdict.damage
+        &self.findings
     }
 
     fn plan(&self, accept: &[Seq]) -> Vec<RepairItem> {
-        let _ = accept;
-        Vec::new()
+        self.loaded.plan(accept)
     }
 
     async fn repair(
@@ -102,10 +110,31 @@ impl<D: Disk> DamagedSession for FileDamaged<D> {
         plan: Vec<RepairItem>,
         at: Timestamp,
     ) -> Result<Opened<FileLog<D>>, StoreError> {
-        let mut log = FileLog::born(self.held, self.verdict.known);
-        let repair = Repair { rule: "person".into(), by_person: true, items: plan };
+        if self.loaded.blocking().any(|damage| damage.at_header) {
+            return Err(StoreError::refused("line 1 cannot be read, and no repair settles that"));
+        }
+        if plan.is_empty() {
+            return Err(StoreError::refused("a repair that settles nothing"));
+        }
+        let Self { held, loaded, .. } = self;
+        let (store, id) = (held.store.clone(), held.id.clone());
+        let known = reading::known_of(&loaded, held.writer.end(), &id);
+        let mut log = FileLog::born(held, known);
+        let repair = Repair { rule: "person".to_owned(), by_person: true, items: plan };
         log.append(vec![Draft::new(at, Body::Repair(repair))], Level::Synced).await?;
-        let active = log.active(log.state().tip()).await?;
+        // The lock is still ours, so this is the log that was just repaired.
+        let file = LogFile::open(&store, log.dir(), &id)?;
+        let (mut loaded, bytes) = file.load()?;
+        if let Some(damage) = loaded.blocking().next() {
+            return Err(StoreError::Damaged {
+                what: file.path.display().to_string(),
+                offset: damage.at,
+                reason: damage.finding.sentence.clone(),
+            });
+        }
+        // What was accepted is read now, and may even be the tip.
+        log.restate(loaded.state.clone());
+        let active = reading::active_of(&mut loaded, bytes);
         Ok(Opened { log, active })
     }
 }

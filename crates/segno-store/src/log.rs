@@ -27,8 +27,6 @@ use std::io::ErrorKind;
 pub(crate) enum Tail {
     /// There are none.
     Clean,
-    /// The last record is complete and only its line end is missing.
-    Unended,
     /// Everything from this offset of the file on is no record.
     Torn(u64),
     /// It was set aside; the record that says so is still to be written.
@@ -54,6 +52,8 @@ pub(crate) struct Known {
     /// Bytes of line 1 with its line end; 0 while there is none.
     pub(crate) first_line: u64,
     pub(crate) tail: Tail,
+    /// Whether the last record lacks its line end; the next batch begins with it.
+    pub(crate) unended: bool,
 }
 
 /// A session's log on disk, held by this process.
@@ -79,6 +79,7 @@ impl<D: Disk> FileLog<D> {
             synced: None,
             first_line: 0,
             tail: Tail::Clean,
+            unended: false,
         };
         Self { store, dir, place: Place::Unborn, known, staged: Vec::new(), trusted: true }
     }
@@ -87,6 +88,15 @@ impl<D: Disk> FileLog<D> {
     pub(crate) fn born(held: FileHeld<D>, known: Known) -> Self {
         let FileHeld { store, dir, writer, trusted, .. } = held;
         Self { store, dir, place: Place::Born(writer), known, staged: Vec::new(), trusted }
+    }
+
+    /// Takes over the state that judging the same log again gave.
+    pub(crate) fn restate(&mut self, state: State) {
+        self.known.state = state;
+    }
+
+    pub(crate) fn dir(&self) -> &SessionDir {
+        &self.dir
     }
 
     /// How long the log is now.
@@ -207,7 +217,7 @@ impl<D: Disk> FileLog<D> {
             return Err(StoreError::refused("the session does not exist"));
         };
         let first = self.known.state.next_seq == 0;
-        if self.known.tail == Tail::Unended {
+        if self.known.unended {
             writer.append(&[b"\n", batch.bytes.as_slice()].concat())?;
         } else {
             writer.append(&batch.bytes)?;
@@ -226,6 +236,7 @@ impl<D: Disk> FileLog<D> {
             lock::note_owner(self.store.disk(), &self.dir);
         }
         self.known.tail = Tail::Clean;
+        self.known.unended = false;
         Ok(())
     }
 
@@ -286,7 +297,9 @@ impl<D: Disk> SessionLog for FileLog<D> {
     async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {
         match &self.place {
             Place::Unborn => Ok(Active::default()),
-            Place::Born(writer) => reading::active_at(writer, &self.known, tip),
+            Place::Born(writer) => {
+                reading::active_at(writer.file(), writer.path(), writer.end(), tip)
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads logs and has them judged.
 //!
-//! Responsible for: handing bytes to the pure reader and judge of `segno-model`. Must not: decide
-//! anything about a line.
+//! Responsible for: carrying bytes from the disk to the pure loader and scanner of `segno-model`, and
+//! counting them. Must not: decide anything about a line.
 
 use crate::disk::{Disk, DiskFile};
 use crate::durable::read_full;
@@ -9,22 +9,21 @@ use crate::error::store_error;
 use crate::layout::SessionDir;
 use crate::log::{Known, Tail};
 use crate::store::FileStore;
-use crate::writer::Writer;
-use segno_model::finding::{Finding, Severity};
-use segno_model::line::decode;
+use segno_model::active::{Loaded, Loader, Want};
+use segno_model::judge::Scanner;
 use segno_model::record::{FORMAT, Header, ProjectFacts};
-use segno_model::state::State;
 use segno_model::store::{Active, Scanned, Snapshot, StoreError};
-use segno_model::{Body, Pos, SessionId};
+use segno_model::{Pos, SessionId};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A log opened for reading.
+/// A log as it was when it was opened for reading; what is appended later is not seen.
 #[derive(Debug)]
 pub(crate) struct LogFile<D: Disk> {
     pub(crate) file: D::File,
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
+    block: usize,
 }
 
 impl<D: Disk> LogFile<D> {
@@ -39,19 +38,142 @@ impl<D: Disk> LogFile<D> {
             _ => store_error("opening", &path, e),
         })?;
         let len = file.meta().map_err(|e| store_error("looking at", &path, e))?.len;
-        Ok(Self { file, path, len })
+        Ok(Self { file, path, len, block: store.options().block.max(1) })
+    }
+
+    /// Loads the active part.
+    pub(crate) fn load(&self) -> Result<(Loaded, u64), StoreError> {
+        load(&self.file, &self.path, Loader::new(self.len))
+    }
+
+    /// Reads and judges everything from line 1 on.
+    pub(crate) fn scan(
+        &self,
+        visit: &mut (dyn FnMut(Scanned) -> bool + Send),
+    ) -> Result<(), StoreError> {
+        let (loaded, _) = self.load()?;
+        let mut scanner = Scanner::new(loaded.basis());
+        let mut going = true;
+        self.lines(&mut |line, ended| {
+            scanner.line(line, ended);
+            going = give(&mut scanner, visit);
+            going
+        })?;
+        if going {
+            scanner.finish();
+            give(&mut scanner, visit);
+        }
+        Ok(())
+    }
+
+    /// Hands every line over, without its line end, until the visitor returns false.
+    fn lines(&self, visit: &mut dyn FnMut(&[u8], bool) -> bool) -> Result<(), StoreError> {
+        let mut block = vec![0; self.block];
+        let mut pending = Vec::new();
+        let mut at = 0;
+        while at < self.len {
+            let want = usize::try_from(self.len - at).map_or(block.len(), |n| n.min(block.len()));
+            let read = read_full(&self.file, &mut block[..want], at)
+                .map_err(|e| store_error("reading", &self.path, e))?;
+            if read == 0 {
+                break;
+            }
+            at += read as u64;
+            let mut rest = &block[..read];
+            while let Some(end) = memchr::memchr(b'\n', rest) {
+                pending.extend_from_slice(&rest[..end]);
+                rest = &rest[end + 1..];
+                if !visit(&pending, true) {
+                    return Ok(());
+                }
+                pending.clear();
+            }
+            pending.extend_from_slice(rest);
+        }
+        if !pending.is_empty() {
+            visit(&pending, false);
+        }
+        Ok(())
     }
 }
 
-/// What judging a log found.
-#[derive(Debug)]
-pub(crate) struct Verdict {
-    pub(crate) known: Known,
-    pub(crate) active: Active,
-    pub(crate) damage: Vec<Finding>,
+/// Hands over what the scanner has; says whether to go on.
+fn give(scanner: &mut Scanner, visit: &mut (dyn FnMut(Scanned) -> bool + Send)) -> bool {
+    while let Some(item) = scanner.next_scanned() {
+        if !visit(item) {
+            return false;
+        }
+    }
+    true
 }
 
-/// The header of a session whose line 1 was cut: what is certain about it, and nothing else.
+/// Reads what a loader wants until it wants nothing more; also says how many bytes that were.
+pub(crate) fn load<F: DiskFile>(
+    file: &F,
+    path: &Path,
+    mut loader: Loader,
+) -> Result<(Loaded, u64), StoreError> {
+    let mut block = Vec::new();
+    let mut total = 0;
+    while let Want::Read { at, len } = loader.next_want() {
+        block.resize(len, 0);
+        let read = read_full(file, &mut block, at).map_err(|e| store_error("reading", path, e))?;
+        total += read as u64;
+        loader.feed(&block[..read]);
+    }
+    Ok((loader.finish(), total))
+}
+
+/// What the context needs of what was loaded.
+pub(crate) fn active_of(loaded: &mut Loaded, bytes_read: u64) -> Active {
+    Active {
+        records: std::mem::take(&mut loaded.records),
+        findings: std::mem::take(&mut loaded.findings),
+        bytes_read,
+    }
+}
+
+/// What the context at `tip` needs.
+pub(crate) fn active_at<F: DiskFile>(
+    file: &F,
+    path: &Path,
+    len: u64,
+    tip: Option<Pos>,
+) -> Result<Active, StoreError> {
+    let (mut loaded, bytes) = load(file, path, Loader::new(len).at_tip(tip))?;
+    Ok(active_of(&mut loaded, bytes))
+}
+
+/// Reads the active part without the writer's right.
+pub(crate) fn snapshot<D: Disk>(log: &LogFile<D>, id: &SessionId) -> Result<Snapshot, StoreError> {
+    let (mut loaded, bytes) = log.load()?;
+    let active = active_of(&mut loaded, bytes);
+    let header = loaded.header.unwrap_or_else(|| bare_header(id));
+    Ok(Snapshot { header, state: loaded.state, active })
+}
+
+/// What appending needs to know. Nothing of what is read counts as durable before the next sync: a
+/// writer that was killed may have left it in memory only.
+pub(crate) fn known_of(loaded: &Loaded, len: u64, id: &SessionId) -> Known {
+    let empty = loaded.state.next_seq == 0;
+    let tail = match &loaded.tail {
+        // Whatever there is without a header, line 1 must be line 1.
+        _ if empty && len > 0 => Tail::Torn(0),
+        Some(tail) => Tail::Torn(tail.at),
+        None => Tail::Clean,
+    };
+    Known {
+        header: loaded.header.clone().unwrap_or_else(|| bare_header(id)),
+        state: if empty { Default::default() } else { loaded.state.clone() },
+        synced: None,
+        first_line: if empty { 0 } else { loaded.origin },
+        tail,
+        unended: !empty && loaded.needs_line_end,
+    }
+}
+
+/// The header of a session whose line 1 was cut: what is certain about it, and nothing else. Whoever
+/// knows the project says so with an `environment` record.
 pub(crate) fn bare_header(id: &SessionId) -> Header {
     Header {
         format: FORMAT,
@@ -62,112 +184,4 @@ pub(crate) fn bare_header(id: &SessionId) -> Header {
         origin: None,
         launch: None,
     }
-}
-
-fn load<F: DiskFile>(file: &F, path: &Path, len: u64) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-    let read = read_full(file, &mut bytes, 0).map_err(|e| store_error("reading", path, e))?;
-    bytes.truncate(read);
-    Ok(bytes)
-}
-
-/// Where line 1 ends: the place that record offsets count from.
-pub(crate) fn origin<D: Disk>(log: &LogFile<D>, id: &SessionId) -> Result<u64, StoreError> {
-    judge(&log.file, &log.path, log.len, id).map(|verdict| verdict.known.first_line)
-}
-
-/// Judges the first `len` bytes of a log.
-pub(crate) fn judge<F: DiskFile>(
-    file: &F,
-    path: &Path,
-    len: u64,
-    id: &SessionId,
-) -> Result<Verdict, StoreError> {
-    let bytes = load(file, path, len)?;
-    let mut known = Known {
-        header: bare_header(id),
-        state: State::default(),
-        synced: None,
-        first_line: 0,
-        tail: Tail::Clean,
-    };
-    let mut active = Active { bytes_read: bytes.len() as u64, ..Active::default() };
-    let mut damage = Vec::new();
-    let mut at = 0;
-    let lines = || bytes.split_inclusive(|b| *b == b'\n');
-    let text = |line: &'_ [u8]| line.strip_suffix(b"\n").unwrap_or(line).to_vec();
-    let marks = lines().filter_map(|line| decode(&text(line), 0).ok()?.envelope.synced);
-    let mark = marks.max();
-    for line in lines() {
-        match decode(&text(line), at - known.first_line.min(at)) {
-            Ok(record) => {
-                known.tail = if line.ends_with(b"\n") { Tail::Clean } else { Tail::Unended };
-                if let Body::Session(header) = &record.body {
-                    known.header = (**header).clone();
-                    known.first_line = line.len() as u64;
-                }
-                known.synced = known.synced.max(record.envelope.synced);
-                known.state.apply(&record);
-                active.records.push(record);
-            }
-            Err(_) if mark.is_some_and(|mark| known.state.next_seq <= mark) => {
-                damage.push(finding("damaged-line", Severity::Damage, at));
-            }
-            Err(_) => {
-                known.tail = Tail::Torn(at);
-                break;
-            }
-        }
-        at += line.len() as u64;
-    }
-    if let Tail::Torn(from) = known.tail {
-        active.findings.push(finding("torn-tail", Severity::Warning, from));
-    }
-    Ok(Verdict { known, active, damage })
-}
-
-fn finding(code: &'static str, severity: Severity, offset: u64) -> Finding {
-    Finding {
-        code,
-        severity,
-        line: None,
-        offset: Some(offset),
-        seq: None,
-        sentence: "bytes that are no record".to_owned(),
-        done: String::new(),
-    }
-}
-
-/// Reads the active part without the writer's right.
-pub(crate) fn snapshot<D: Disk>(log: &LogFile<D>, id: &SessionId) -> Result<Snapshot, StoreError> {
-    let verdict = judge(&log.file, &log.path, log.len, id)?;
-    let Known { header, state, .. } = verdict.known;
-    Ok(Snapshot { header, state, active: verdict.active })
-}
-
-/// Reads everything.
-pub(crate) fn scan<D: Disk>(
-    log: &LogFile<D>,
-    id: &SessionId,
-    visit: &mut (dyn FnMut(Scanned) -> bool + Send),
-) -> Result<(), StoreError> {
-    let verdict = judge(&log.file, &log.path, log.len, id)?;
-    let records = verdict.active.records.into_iter().map(|r| Scanned::Record(Box::new(r)));
-    let findings = verdict.active.findings.into_iter().map(Scanned::Finding);
-    for item in records.chain(findings) {
-        if !visit(item) {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// What the context at `tip` needs.
-pub(crate) fn active_at<D: Disk>(
-    writer: &Writer<D>,
-    known: &Known,
-    _tip: Option<Pos>,
-) -> Result<Active, StoreError> {
-    let verdict = judge(writer.file(), writer.path(), writer.end(), &known.header.id)?;
-    Ok(verdict.active)
 }

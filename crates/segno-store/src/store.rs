@@ -135,7 +135,7 @@ impl<D: Disk> SessionStore for FileStore<D> {
         id: &SessionId,
         visit: &mut (dyn FnMut(Scanned) -> bool + Send),
     ) -> Result<(), StoreError> {
-        reading::scan(&self.log_file(id)?, id, visit)
+        self.log_file(id)?.scan(visit)
     }
 
     async fn list(&self) -> Result<Vec<Listed>, StoreError> {

@@ -2,6 +2,8 @@
 //!
 //! Responsible for: what an embedder sees of the file store when nothing fails. Must not: inject faults.
 
+#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+
 mod support;
 
 use segno_model::store::{ForkPoint, Level, SessionLog, SessionStore, StoreError};

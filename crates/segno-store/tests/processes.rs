@@ -3,6 +3,8 @@
 //! Responsible for: what only a kernel can show. Must not: wait for time to pass; processes tell each
 //! other by their pipes how far they are.
 
+#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+
 mod support;
 
 use segno_model::store::{ForkPoint, SessionLog, SessionStore, StoreError};

@@ -2,6 +2,8 @@
 //!
 //! Responsible for: read-only roots, network file systems and newer formats. Must not: need a mount.
 
+#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+
 mod support;
 
 use segno_model::store::{HeldSession, Level, SessionLog, SessionStore, StoreError};
