@@ -222,7 +222,7 @@ fn a_summary_is_read_from_the_answer() {
     assert_eq!(parse_summary(" \n"), Err(NoSummary::Empty));
 }
 
-/// Covers: #21, #46. Thinking and native items go back only to the model that made them.
+/// Covers: #46. Thinking and native items go back only to the model that made them.
 #[test]
 fn another_model_sees_neither_thinking_nor_native_items() {
     let session = Session::parse(
