@@ -7,9 +7,12 @@
 //! cleans what goes in.
 
 pub mod clean;
+pub mod complete;
 pub mod diff;
+pub mod entry;
 pub mod markdown;
 pub mod picker;
+pub mod prompt;
 pub mod screen;
 pub mod style;
 pub mod table;

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 const ROLE: &str = "SEGNO_TEST_ROLE";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The child's side.
 pub(crate) struct Child;
@@ -24,7 +24,6 @@ impl Child {
     /// Tells the parent something, on the screen.
     pub(crate) fn say(text: &str) {
         let mut out = std::io::stdout();
-        // The trailing mark lets the parent know that all of it has arrived.
         write!(out, "\r\n{text}\r\n").unwrap();
         out.flush().unwrap();
     }
@@ -87,21 +86,35 @@ impl Played {
 
     /// Returns when the screen shows this.
     pub(crate) fn wait_for(&mut self, text: &str) {
-        while !self.parser.screen().contents().contains(text) {
+        self.wait_until(text, |screen| screen.contains(text));
+    }
+
+    /// Returns when the screen no longer shows this.
+    pub(crate) fn wait_for_no(&mut self, text: &str) {
+        self.wait_until(text, |screen| !screen.contains(text));
+    }
+
+    fn wait_until(&mut self, what: &str, reached: impl Fn(&str) -> bool) {
+        while !reached(&self.parser.screen().contents()) {
             let Ok(bytes) = self.output.recv_timeout(PATIENCE) else {
-                panic!("{text:?} never came:\n{}", self.parser.screen().contents());
+                panic!("waited for {what:?} in vain:\n{}", self.parser.screen().contents());
             };
-            self.answer_cursor_queries(&bytes);
-            self.parser.process(&bytes);
+            self.show(&bytes);
         }
     }
 
-    /// A terminal answers when it is asked where the cursor is.
-    fn answer_cursor_queries(&mut self, bytes: &[u8]) {
-        if bytes.windows(4).any(|window| window == b"\x1b[6n") {
+    /// A terminal answers, in its place in the stream, when it is asked where the cursor is.
+    fn show(&mut self, bytes: &[u8]) {
+        const QUERY: &[u8] = b"\x1b[6n";
+        let mut rest = bytes;
+        while let Some(at) = rest.windows(QUERY.len()).position(|window| window == QUERY) {
+            let (before, after) = rest.split_at(at + QUERY.len());
+            self.parser.process(before);
             let (row, column) = self.parser.screen().cursor_position();
             self.send(&format!("\x1b[{};{}R", row + 1, column + 1));
+            rest = after;
         }
+        self.parser.process(rest);
     }
 
     pub(crate) fn alternate_screen(&self) -> bool {
