@@ -5,5 +5,8 @@
 
 pub mod args;
 pub mod commands;
+pub mod config;
 pub mod error;
+pub mod home;
+pub mod stores;
 pub mod terminal;

@@ -1,0 +1,79 @@
+//! Where Segno keeps things on this machine.
+//!
+//! Responsible for: the data directory and the configuration file, from `--home`, the environment and
+//! the platform's conventions. Must not: create or read any of them.
+
+use crate::error::CliError;
+use etcetera::BaseStrategy as _;
+use std::path::{Path, PathBuf};
+
+/// The two places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    /// Sessions, catalog, trash, history.
+    pub data: PathBuf,
+    /// The user's configuration; keys may be in it, so it is 0600.
+    pub config: PathBuf,
+    /// The user's home directory.
+    pub user: Option<PathBuf>,
+}
+
+impl Home {
+    /// `--home` wins over SEGNO_HOME, and that over the platform's data directory. A chosen directory
+    /// holds the configuration, too.
+    ///
+    /// # Errors
+    /// When none of them is known.
+    pub fn find(
+        flag: Option<&Path>,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, CliError> {
+        let base = etcetera::choose_base_strategy().ok();
+        let user = base.as_ref().map(|base| base.home_dir().to_owned());
+        let chosen = flag
+            .map(Path::to_owned)
+            .or_else(|| env("SEGNO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from));
+        if let Some(data) = chosen {
+            let data = std::path::absolute(&data).unwrap_or(data);
+            return Ok(Self { config: data.join("config.toml"), data, user });
+        }
+        let base = base.ok_or_else(|| {
+            CliError::failed("There is no place to keep sessions.")
+                .because("neither HOME nor SEGNO_HOME is set")
+                .next("Set SEGNO_HOME to a directory of yours.")
+        })?;
+        let data = base.data_dir().join("segno");
+        Ok(Self { data, config: base.config_dir().join("segno").join("config.toml"), user })
+    }
+
+    /// The prompts typed before.
+    #[must_use]
+    pub fn history(&self) -> PathBuf {
+        self.data.join("history")
+    }
+
+    /// The user's own instructions for the agent.
+    #[must_use]
+    pub fn instructions(&self) -> PathBuf {
+        self.config.with_file_name("AGENTS.md")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chosen_directory_holds_everything() {
+        let none = |_: &str| None;
+        let set = |name: &str| (name == "SEGNO_HOME").then(|| "/e".to_owned());
+        let cases: [(Option<&str>, bool, &str); 3] =
+            [(Some("/f"), false, "/f"), (Some("/f"), true, "/f"), (None, true, "/e")];
+        for (flag, env_set, expected) in cases {
+            let env: &dyn Fn(&str) -> Option<String> = if env_set { &set } else { &none };
+            let home = Home::find(flag.map(Path::new), env).expect("a home");
+            assert_eq!(home.data, Path::new(expected));
+            assert_eq!(home.config, Path::new(expected).join("config.toml"));
+        }
+    }
+}
