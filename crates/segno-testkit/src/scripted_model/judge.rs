@@ -26,6 +26,8 @@ pub const RULES: &[(&str, &str)] = &[
     ("image", "images are base64 of a supported type"),
     ("tool-name", "tool names are legal and unique"),
     ("tool-schema", "tool arguments are described as an object"),
+    ("tools-undefined", "a history with calls comes with tools (Anthropic)"),
+    ("empty-list", "lists that may be left out are not empty (Chat)"),
     ("roles-alternate", "no two messages of one role in a row (all but Responses)"),
     ("no-messages", "there is at least one message"),
     ("first-not-user", "the first message is the user's"),
@@ -45,6 +47,11 @@ pub const RULES: &[(&str, &str)] = &[
     ("unsigned-thinking", "reasoning comes back with its signature or not at all"),
     ("altered-thinking", "reasoning comes back unchanged"),
     ("foreign-signature", "only reasoning that this model signed comes back"),
+    (
+        "thinking-first",
+        "while thinking with a budget, an open tool turn begins with thinking (Anthropic)",
+    ),
+    ("signature-missing", "the calls since the user last spoke carry a signature (Gemini 3)"),
     ("reasoning-alone", "reasoning is followed by what it led to"),
     ("prefix-changed", "with `strict prefix`: a request extends the one before"),
 ];
@@ -64,6 +71,24 @@ pub(crate) fn judge(seen: &Seen, findings: &mut Findings) {
     }
     pairing(seen, findings);
     calls(seen, findings);
+    open_turn(seen, findings);
+}
+
+/// What Gemini 3 asks of the calls that it made since the user last spoke: the first of each step is
+/// signed.
+fn open_turn(seen: &Seen, findings: &mut Findings) {
+    if seen.wire != Wire::Gemini || !seen.model.contains("gemini-3") {
+        return;
+    }
+    let since_user = seen.turns.iter().enumerate().rev();
+    for (index, turn) in since_user.take_while(|(_, turn)| !matches!(turn, Turn::User(_))) {
+        let Turn::Assistant(said) = turn else { continue };
+        let first = said.iter().find(|part| matches!(part, Said::Call { .. }));
+        if matches!(first, Some(Said::Call { signature: None, .. })) {
+            let message = "Function call is missing a thought_signature in functionCall parts";
+            findings.add("signature-missing", place(index, turn), message);
+        }
+    }
 }
 
 fn place(index: usize, turn: &Turn) -> String {

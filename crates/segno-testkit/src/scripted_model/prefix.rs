@@ -3,6 +3,8 @@
 //! Responsible for: comparing the pieces of a request with what the session sent last. Must not:
 //! decide what to do about a change.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 /// How a request relates to what its session sent before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefix {
@@ -22,18 +24,28 @@ const HEADS: usize = 8;
 
 /// What a session sent last, once per line of requests.
 #[derive(Debug, Default)]
-pub(crate) struct Heads(Vec<Vec<String>>);
+pub(crate) struct Heads(Vec<Head>);
+
+/// The end of one line of requests; all but its last piece is kept as hashes.
+#[derive(Debug)]
+struct Head {
+    before: Vec<u64>,
+    last: String,
+    bytes: usize,
+}
 
 impl Heads {
     /// Compares a request, remembers it, and gives the bytes that were known already.
     pub(crate) fn observe(&mut self, units: &[String]) -> (Prefix, usize) {
-        let found = self.0.iter().position(|head| extends(head, units));
-        let known = match found {
-            Some(index) => self.0.remove(index),
-            None => Vec::new(),
-        };
-        let prefix = match found {
-            Some(_) if known.as_slice() == units => Prefix::Equal,
+        let hashes: Vec<u64> = units.iter().map(|unit| hash(unit)).collect();
+        let found = self.0.iter().position(|head| head.is_start_of(&hashes, units));
+        let known = found.map(|index| self.0.remove(index));
+        let prefix = match &known {
+            Some(head)
+                if head.before.len() + 1 == units.len() && units.last() == Some(&head.last) =>
+            {
+                Prefix::Equal
+            }
             Some(_) => Prefix::Extended,
             None if self.0.is_empty() => Prefix::First,
             None => Prefix::Changed,
@@ -41,18 +53,31 @@ impl Heads {
         if self.0.len() == HEADS {
             self.0.remove(0);
         }
-        self.0.push(units.to_vec());
-        (prefix, known.iter().map(String::len).sum())
+        if let Some((last, before)) = units.split_last() {
+            self.0.push(Head {
+                before: hashes.into_iter().take(before.len()).collect(),
+                last: last.clone(),
+                bytes: units.iter().map(String::len).sum(),
+            });
+        }
+        (prefix, known.map_or(0, |head| head.bytes))
     }
 }
 
-/// Text may go on inside the last piece: a client that joins two user messages in a row into one.
-fn extends(head: &[String], units: &[String]) -> bool {
-    let Some((last, before)) = head.split_last() else { return true };
-    let Some(new_last) = units.get(before.len()) else { return false };
-    let joined = last.strip_suffix("\"}").filter(|text| text.starts_with("user:"));
-    units.starts_with(before)
-        && (new_last == last || joined.is_some_and(|text| new_last.starts_with(text)))
+impl Head {
+    /// Text may go on inside the last piece: a client that joins two user messages in a row into one.
+    fn is_start_of(&self, hashes: &[u64], units: &[String]) -> bool {
+        let Some(next) = units.get(self.before.len()) else { return false };
+        let open = self.last.strip_suffix("\"}").filter(|text| text.starts_with("user:"));
+        hashes.starts_with(&self.before)
+            && (*next == self.last || open.is_some_and(|text| next.starts_with(text)))
+    }
+}
+
+fn hash(unit: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    unit.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

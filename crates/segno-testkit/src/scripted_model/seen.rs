@@ -189,6 +189,13 @@ impl Seen {
         last.map(Turn::text).unwrap_or_default()
     }
 
+    /// The last line of the last user turn that is not blank.
+    #[must_use]
+    pub fn prompt(&self) -> String {
+        let text = self.last_user_text();
+        text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
+    }
+
     /// The text of the results, if results are what the model has to react to now.
     #[must_use]
     pub fn last_result_text(&self) -> Option<String> {

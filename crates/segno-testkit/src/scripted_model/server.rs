@@ -10,7 +10,7 @@ use super::script::{Auth, Script, Settings};
 use super::seen::{Findings, Seen, Turn, Violation, Wire};
 use super::stream::{Broken, Delivery, plan, send};
 use super::wire::{Incoming, prepare};
-use http_body_util::{BodyExt, Full, Limited, combinators::BoxBody};
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::body::{Bytes, Incoming as HttpBody};
 use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
@@ -136,10 +136,9 @@ impl Shared {
         match (&head.method, route(&path)) {
             (&Method::GET, _) => self.list(&path),
             (&Method::POST, Some((wire, model))) => {
-                let limited = Limited::new(body, self.settings.max_bytes).collect().await;
-                let body = match limited {
-                    Ok(body) => body.to_bytes(),
-                    Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+                let body = match receive(body, self.settings.max_bytes).await {
+                    Ok(Some(body)) => body,
+                    Ok(None) => {
                         let message = "request exceeds the maximum size";
                         return self.refuse(wire, 413, message, Recorded::empty(wire), 0);
                     }
@@ -399,6 +398,22 @@ impl Arrival<'_> {
             findings.add("not-streaming", "alt", "this server answers only with `alt=sse`");
         }
     }
+}
+
+/// The body, or nothing when it is too large. Even then it is read to its end: a client that is still
+/// writing would take an early answer for a broken connection.
+async fn receive(mut body: HttpBody, max_bytes: usize) -> Result<Option<Bytes>, hyper::Error> {
+    let (mut bytes, mut too_large) = (Vec::new(), false);
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        too_large = too_large || bytes.len() + data.len() > max_bytes;
+        if too_large {
+            bytes = Vec::new();
+        } else {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok((!too_large).then(|| Bytes::from(bytes)))
 }
 
 /// The wire that a path belongs to, and the model that it names.

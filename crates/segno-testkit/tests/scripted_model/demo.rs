@@ -6,7 +6,7 @@ use segno_testkit::scripted_model::demo::{
     CODE_FILE, DEMO_SCRIPT, FIRST_PROMPT, PLAY_SCRIPT, READ_ANSWER, SECOND_PROMPT, UNKNOWN_ANSWER,
     WAIT_PROMPT, answer, code_file,
 };
-use segno_testkit::scripted_model::{Delivery, ScriptedModel, Wire};
+use segno_testkit::scripted_model::{Delivery, Piece, ScriptedModel, Turn, Wire};
 use std::time::Duration;
 
 /// What is said: text, or the calls.
@@ -38,6 +38,22 @@ fn the_demo_answers_from_the_stored_result_and_from_nothing_else() {
         assert_eq!(server.requests().len(), 3);
     }
     assert!(!READ_ANSWER.contains("CODE") && !FIRST_PROMPT.contains("CODE"));
+}
+
+/// A prompt that was being answered when the process was killed is joined with the next one.
+///
+/// Covers: SD2.
+#[test]
+fn the_demo_answers_after_a_kill_in_the_middle_of_a_reply() {
+    let joined = format!("{WAIT_PROMPT}\n\n{SECOND_PROMPT}");
+    let result = "call c read {}\nresult c read CODE=7f3a91\nsay read";
+    for wire in Wire::ALL {
+        let server = ScriptedModel::start(DEMO_SCRIPT).expect("the script is good");
+        let mut history = turns(&format!("user {FIRST_PROMPT}\n{result}"));
+        history.push(Turn::User(vec![Piece::Text(joined.clone())]));
+        let heard = hear(wire, &post(&server, wire, &body(wire, &history)));
+        assert_eq!(heard.text, answer("7f3a91"), "{wire:?}");
+    }
 }
 
 /// Covers: SD2 (the verdict must be able to fail).

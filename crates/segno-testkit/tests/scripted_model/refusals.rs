@@ -171,6 +171,9 @@ no-messages gemini /contents []
 empty-text anthropic /system [{"type":"text","text":" "}]
 empty-text chat /messages/0/content ""
 empty-text gemini /systemInstruction/parts/0/text "\n"
+empty-list chat /tools []
+tools-undefined anthropic /tools null
+thinking-first anthropic /thinking {"type":"enabled","budget_tokens":2000}
 results-first anthropic /messages/2 {"role":"user","content":[TEXT,{"type":"tool_result","tool_use_id":"a","content":"y"}]}
 "#;
 
@@ -213,7 +216,7 @@ fn a_bad_shape_is_refused_by_its_rule() {
     for (rule, wire, pointer, new) in shapes() {
         let server = start();
         let mut request = body(wire, &turns("user go"));
-        if rule == "results-first" {
+        if ["results-first", "tools-undefined", "thinking-first"].contains(&rule) {
             request = body(wire, &turns("user go\ncall a read {}\nresult a read y"));
         }
         put(&mut request, pointer, new.clone());
@@ -254,8 +257,9 @@ fn every_rule_is_exercised() {
     let named: BTreeSet<&str> = RULES.iter().map(|(rule, _)| *rule).collect();
     let mut shown: BTreeSet<&str> = HISTORIES.iter().map(|(rule, _, _)| *rule).collect();
     shown.extend(shapes().map(|(rule, ..)| rule));
-    // These have tests of their own, above and in `sessions.rs`.
-    shown.extend(["json", "content-type", "version-header", "prefix-changed"]);
+    // These have tests of their own, above, in `wires.rs` and in `sessions.rs`.
+    shown.extend(["json", "content-type", "version-header"]);
+    shown.extend(["signature-missing", "prefix-changed"]);
     assert_eq!(named, shown);
 }
 
@@ -307,7 +311,7 @@ fn too_much_is_refused_as_the_provider_does() {
             Wire::Gemini => "exceeds the maximum number of tokens",
         };
         assert!(window.text().contains(said), "{wire:?}: {}", window.text());
-        assert_eq!(post(&server, wire, &long(9000)).status, 413, "{wire:?}");
+        assert_eq!(post(&server, wire, &long(3_000_000)).status, 413, "{wire:?}");
         assert_eq!(post(&server, wire, &long(10)).status, 200, "{wire:?}");
         assert_eq!(server.violations(), []);
     }

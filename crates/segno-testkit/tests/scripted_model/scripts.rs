@@ -30,6 +30,7 @@ fn conditions_look_at_the_request() {
         ("when user is \"go\"", "user go on", false),
         ("when user line \"go\"", "user go on", true),
         ("when user line \"on\"", "user go on", false),
+        ("when prompt is \"what was it\"", later, true),
         ("when result contains \"CODE=\"", result, true),
         ("when result contains \"CODE=\"", later, false),
         ("when result lacks \"x\"", "user go", false),

@@ -118,7 +118,15 @@ fn gemini_signs_text_and_names_calls_of_newer_models() {
     let more = body(Wire::Gemini, &turns("user go\nsay a\nuser more"));
     let response = http(&server, line, &[("content-type", "application/json")], &more.to_string());
     let heard = hear(Wire::Gemini, &response);
-    assert!(heard.calls[0][0].starts_with("fc-"), "{heard:?}");
+    let id = &heard.calls[0][0];
+    assert!(id.starts_with("fc-"), "{heard:?}");
+    for (signature, status) in [(format!("sign {}", heard.signature), 200), (String::new(), 400)] {
+        let call = format!("call {id} read {{\"path\":\"x\"}}\n{signature}\nresult {id} read y");
+        let more = body(Wire::Gemini, &turns(&format!("user go\nsay a\nuser more\n{call}")));
+        let headers = [("content-type", "application/json")];
+        assert_eq!(http(&server, line, &headers, &more.to_string()).status, status, "{call}");
+    }
+    assert_eq!(server.violations()[0].rule, "signature-missing");
 }
 
 /// A neutral history survives being spelled and read on every wire.

@@ -123,6 +123,9 @@ pub(crate) enum Condition {
 pub(crate) enum Subject {
     /// The last user turn.
     User,
+    /// The last line of the last user turn that is not blank: what was asked just now, even if older
+    /// words were joined with it.
+    Prompt,
     /// The results that the model has to react to now.
     Result,
     /// Any result, newest first.
@@ -180,7 +183,8 @@ pub(crate) enum Until {
 pub(crate) type Names = BTreeMap<String, String>;
 
 /// The names that every rule knows.
-pub(crate) const BUILT_IN: [&str; 5] = ["user", "result", "result_line", "model", "tools"];
+pub(crate) const BUILT_IN: [&str; 6] =
+    ["user", "prompt", "result", "result_line", "model", "tools"];
 
 /// The chosen rule and its answer.
 #[derive(Debug)]
@@ -211,7 +215,8 @@ fn built_in(seen: &Seen) -> Names {
     let tools: Vec<&str> = seen.tools.iter().map(|tool| tool.name.as_str()).collect();
     let result = seen.last_result_text().unwrap_or_default();
     let line = result.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
-    let values = [seen.last_user_text(), result, line, seen.model.clone(), tools.join(", ")];
+    let values: [String; BUILT_IN.len()] =
+        [seen.last_user_text(), seen.prompt(), result, line, seen.model.clone(), tools.join(", ")];
     BUILT_IN.iter().map(ToString::to_string).zip(values).collect()
 }
 
@@ -249,6 +254,7 @@ impl Subject {
     fn texts(self, seen: &Seen) -> Vec<String> {
         match self {
             Self::User => vec![seen.last_user_text()],
+            Self::Prompt => vec![seen.prompt()],
             Self::Result => seen.last_result_text().into_iter().collect(),
             Self::Results => seen.results().rev().map(|r| r.text.clone()).collect(),
             Self::History => seen.turns.iter().rev().map(Turn::text).collect(),

@@ -160,6 +160,7 @@ impl Draft {
     fn condition(&mut self, line: &mut Line<'_>) -> Result<(), ScriptError> {
         let condition = match line.word() {
             "user" => self.text_condition(Subject::User, line)?,
+            "prompt" => self.text_condition(Subject::Prompt, line)?,
             "result" => self.text_condition(Subject::Result, line)?,
             "results" => self.text_condition(Subject::Results, line)?,
             "history" => self.text_condition(Subject::History, line)?,

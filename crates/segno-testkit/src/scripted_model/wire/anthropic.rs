@@ -61,6 +61,7 @@ pub(super) fn parse(body: &Value, findings: &mut Findings) -> Seen {
         roles.push((at, role));
     }
     require_alternation(&roles, findings);
+    check_history(body, &tools, &turns, findings);
     let session = body.pointer("/metadata/user_id").and_then(Value::as_str).unwrap_or_default();
     Seen {
         wire: Wire::Anthropic,
@@ -96,6 +97,25 @@ fn check_limits(body: &Value, findings: &mut Findings) {
     if marks > 4 {
         let message = format!("a maximum of 4 blocks with cache_control, found {marks}");
         findings.add("cache-marks", "cache_control", message);
+    }
+}
+
+/// What this wire asks of a history with calls.
+fn check_history(body: &Value, tools: &[SeenTool], turns: &[Turn], findings: &mut Findings) {
+    let calls = |turn: &Turn| matches!(turn, Turn::Assistant(said) if said.iter().any(|s| matches!(s, Said::Call { .. })));
+    if tools.is_empty() && turns.iter().any(calls) {
+        let message = "requests which include `tool_use` blocks must define tools";
+        findings.add("tools-undefined", "tools", message);
+    }
+    let budgeted = body.pointer("/thinking/type").and_then(Value::as_str) == Some("enabled");
+    if let [.., turn @ Turn::Assistant(said), Turn::Results(_)] = turns
+        && budgeted
+        && calls(turn)
+        && !matches!(said.first(), Some(Said::Thinking { .. }))
+    {
+        let at = format!("turn {} (assistant)", turns.len() - 2);
+        let message = "Expected `thinking` or `redacted_thinking` as the first block";
+        findings.add("thinking-first", at, message);
     }
 }
 

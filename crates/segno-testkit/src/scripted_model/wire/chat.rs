@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 pub(super) fn parse(body: &Value, findings: &mut Findings) -> Seen {
     require_stream(body, findings);
+    refuse_empty_list(body, "tools", "tools", findings);
     let tools: Vec<SeenTool> = list_of(body, "tools")
         .iter()
         .map(|tool| SeenTool {
@@ -78,6 +79,12 @@ fn push_units(message: &Value, role: &str, units: &mut Vec<String>) {
     }
 }
 
+fn refuse_empty_list(value: &Value, key: &str, at: &str, findings: &mut Findings) {
+    if value.get(key).and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        findings.add("empty-list", at, format!("`{key}` is an empty list; leave it out"));
+    }
+}
+
 fn joined(pieces: &[Piece]) -> String {
     result("", "", pieces, false).text
 }
@@ -117,6 +124,7 @@ fn assistant(message: &Value, at: &str, findings: &mut Findings) -> Vec<Said> {
             Piece::Image { .. } => findings.add("block", at, "an image in an assistant message"),
         }
     }
+    refuse_empty_list(message, "tool_calls", at, findings);
     for (index, call) in list_of(message, "tool_calls").iter().enumerate() {
         if text_of(call, "type") != "function" {
             let at = format!("{at}.tool_calls.{index}");

@@ -136,8 +136,9 @@ fn said(parts: &[Value], at: &str, findings: &mut Findings) -> Vec<Said> {
 
 pub(super) fn encode(reply: &Outgoing) -> Vec<String> {
     let scope = format!("{}/{}", Wire::Gemini.name(), reply.model);
-    let thinks = reply.parts.iter().any(|part| matches!(part, OutPart::Thinking { .. }));
-    let mut signs = thinks;
+    // From Gemini 3 on every call is signed, else only what was thought about.
+    let mut signs = reply.model.contains("gemini-3")
+        || reply.parts.iter().any(|part| matches!(part, OutPart::Thinking { .. }));
     let mut parts = Vec::new();
     let mut spoken = String::new();
     for part in &reply.parts {
