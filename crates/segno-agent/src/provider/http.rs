@@ -22,6 +22,8 @@ use std::time::Duration;
 const CONNECT: Duration = Duration::from_secs(15);
 /// How long a server may be silent, also between two pieces of a stream.
 const SILENCE: Duration = Duration::from_secs(300);
+/// The same for a server on this machine, which may read a long context on a slow processor.
+const LOCAL_SILENCE: Duration = Duration::from_secs(3600);
 /// More of an error's body is not read.
 const ERROR_BYTES: usize = 64 * 1024;
 
@@ -175,14 +177,15 @@ fn client(base: &Url, connect: Duration) -> Result<Client, ModelError> {
     let mut builder = Client::builder()
         .user_agent(concat!("segno/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(connect)
-        .read_timeout(SILENCE);
+        .connect_timeout(connect);
     if base.scheme() == "http" {
         builder = builder.tls_certs_only([]);
     }
-    if is_loopback(base) {
-        builder = builder.no_proxy();
-    }
+    builder = if is_loopback(base) {
+        builder.no_proxy().read_timeout(LOCAL_SILENCE)
+    } else {
+        builder.read_timeout(SILENCE)
+    };
     builder.build().map_err(|e| {
         let why = cause(e);
         let message = format!(

@@ -7,6 +7,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::fmt;
 
 /// An object: keys in their order, values as they were written.
@@ -73,17 +74,23 @@ pub(super) fn to_raw(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).expect("invariant: our values have text keys only")
 }
 
-/// A call's arguments as a JSON object's text: exactly what the model wrote when it is one, and
+/// A call's arguments as they can be sent: exactly what the model wrote if it is a JSON object, and
 /// otherwise an object that shows what it wrote, since providers refuse anything else.
+pub(super) fn sendable_arguments(text: &str) -> Cow<'_, str> {
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Cow::Borrowed("{}");
+    }
+    if trimmed.starts_with('{') && serde_json::from_str::<&RawValue>(trimmed).is_ok() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(serde_json::json!({ "unparsed_arguments": text }).to_string())
+}
+
+/// As [`sendable_arguments`], as a value.
 pub(super) fn arguments_object(text: &str) -> Box<RawValue> {
-    let text = text.trim();
-    if text.is_empty() {
-        return to_raw(&serde_json::json!({}));
-    }
-    match serde_json::from_str::<Box<RawValue>>(text) {
-        Ok(raw) if text.starts_with('{') => raw,
-        _ => to_raw(&serde_json::json!({ "unparsed_arguments": text })),
-    }
+    serde_json::from_str(&sendable_arguments(text))
+        .expect("invariant: what can be sent is a JSON object")
 }
 
 impl Serialize for Object {

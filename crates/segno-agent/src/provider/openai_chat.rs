@@ -10,7 +10,7 @@
 use super::anthropic::shown;
 use super::content::{self, CallIds, Piece, has_text, joined_text, pieces};
 use super::error::{broken, stream_error_object};
-use super::json::{Object, arguments_object, to_raw};
+use super::json::{Object, sendable_arguments, to_raw};
 use super::sse::Event;
 use super::wire::{HttpRequest, Settings};
 use segno_model::context::{ContextAssistant, ContextMessage, ContextResult};
@@ -178,7 +178,7 @@ fn assistant(turn: &ContextAssistant) -> Option<Message<'_>> {
         .filter_map(|b| match b {
             AssistantBlock::ToolCall(call) => Some(json!({
                 "id": call.id, "type": "function",
-                "function": {"name": call.name, "arguments": sendable(&call.arguments)},
+                "function": {"name": call.name, "arguments": sendable_arguments(&call.arguments)},
             })),
             _ => None,
         })
@@ -195,16 +195,6 @@ fn assistant(turn: &ContextAssistant) -> Option<Message<'_>> {
         message.insert("tool_calls".to_owned(), Value::Array(calls));
     }
     Some(made(&Value::Object(message)))
-}
-
-/// Arguments as they were written, unless that is not JSON: several servers parse old arguments for
-/// their chat template and fail.
-fn sendable(arguments: &str) -> Cow<'_, str> {
-    if serde_json::from_str::<&RawValue>(arguments).is_ok() {
-        Cow::Borrowed(arguments)
-    } else {
-        Cow::Owned(arguments_object(arguments).get().to_owned())
-    }
 }
 
 /// A reply as it streams.
@@ -435,7 +425,10 @@ impl Call {
         let mut call = Object::default();
         call.set("id", &self.id);
         call.set("type", "function");
-        call.set("function", &json!({"name": self.name, "arguments": sendable(&self.arguments)}));
+        call.set(
+            "function",
+            &json!({"name": self.name, "arguments": sendable_arguments(&self.arguments)}),
+        );
         for (key, value) in self.extra.iter() {
             call.set_raw(key, value.to_owned());
         }

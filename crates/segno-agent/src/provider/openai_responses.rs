@@ -9,7 +9,7 @@
 use super::anthropic::shown;
 use super::content::{self, Piece, has_text, pieces, plain_id};
 use super::error::{broken, stream_error, stream_error_object};
-use super::json::{Object, to_raw};
+use super::json::{Object, sendable_arguments, to_raw};
 use super::sse::Event;
 use super::wire::{HttpRequest, Settings};
 use segno_model::context::{ContextAssistant, ContextMessage, ContextResult};
@@ -91,10 +91,7 @@ fn input(history: &[ContextMessage]) -> Vec<Cow<'_, RawValue>> {
                 items.push(made(&json!({"type": "message", "role": "user", "content": content})));
             }
             ContextMessage::Results(results) => items.extend(results.iter().map(result)),
-            ContextMessage::Assistant(turn) => match native_items(turn) {
-                Some(native) => items.extend(native.into_iter().map(Cow::Borrowed)),
-                None => items.extend(turn.content.iter().filter_map(rebuilt)),
-            },
+            ContextMessage::Assistant(turn) => items.extend(assistant(turn)),
         }
     }
     items
@@ -124,6 +121,22 @@ fn result<'a>(result: &ContextResult) -> Cow<'a, RawValue> {
     }))
 }
 
+/// A turn's items. Reasoning is refused unless what it led to follows.
+fn assistant(turn: &ContextAssistant) -> Vec<Cow<'_, RawValue>> {
+    let mut items: Vec<Cow<'_, RawValue>> = match native_items(turn) {
+        Some(native) => native.into_iter().map(Cow::Borrowed).collect(),
+        None => turn.content.iter().filter_map(rebuilt).collect(),
+    };
+    while items.last().is_some_and(|item| is_reasoning(item)) {
+        items.pop();
+    }
+    items
+}
+
+fn is_reasoning(item: &RawValue) -> bool {
+    Object::parse(item.get()).is_some_and(|item| item.text("type") == "reasoning")
+}
+
 fn native_items(turn: &ContextAssistant) -> Option<Vec<&RawValue>> {
     let native = turn.native.as_ref().filter(|n| n.dialect == DIALECT)?;
     serde_json::from_str(native.items.get()).ok()
@@ -140,7 +153,7 @@ fn rebuilt<'a>(block: &AssistantBlock) -> Option<Cow<'a, RawValue>> {
         }))),
         AssistantBlock::ToolCall(call) => Some(made(&json!({
             "type": "function_call", "call_id": plain_id(&call.id), "name": call.name,
-            "arguments": if call.arguments.is_empty() { "{}" } else { &call.arguments },
+            "arguments": sendable_arguments(&call.arguments),
         }))),
         _ => None,
     }
@@ -232,7 +245,7 @@ impl Reply {
             has_refused |= refused;
             content.extend(blocks);
             if is_replayable(&item) {
-                native.push(raw);
+                native.push(with_sendable_arguments(item, raw));
             }
         }
         let has_calls = content.iter().any(|b| matches!(b, AssistantBlock::ToolCall(_)));
@@ -255,6 +268,17 @@ impl Reply {
             request: None,
         })
     }
+}
+
+/// The item as it came, unless its arguments would be refused when they are sent back.
+fn with_sendable_arguments(mut item: Object, raw: Box<RawValue>) -> Box<RawValue> {
+    let arguments = item.text("arguments");
+    let sendable = sendable_arguments(&arguments);
+    if item.text("type") != "function_call" || sendable == arguments {
+        return raw;
+    }
+    item.set("arguments", &sendable);
+    item.to_raw()
 }
 
 /// Reasoning without its encrypted content names something that the provider did not keep, and a

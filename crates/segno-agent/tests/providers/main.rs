@@ -1,6 +1,7 @@
 //! The providers' wires: what is sent, and what is understood.
 //!
-//! Responsible for: requests and decoders as text tables, and one call over a real connection. Must
+//! Responsible for: requests and decoders as text tables, and calls over real connections, also
+//! against the scripted model, which refuses what providers refuse. Must
 //! not: need the network beyond loopback.
 
 #![allow(clippy::unwrap_used, reason = "a failed test says where it failed")]
@@ -9,3 +10,4 @@ mod connection;
 mod decoding;
 mod history;
 mod requests;
+mod scripted;
