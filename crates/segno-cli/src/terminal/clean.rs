@@ -4,7 +4,7 @@
 //! hiding character out of text, cutting text to a width. Must not: style anything, or be applied to
 //! JSON and exports, which keep text exactly.
 //!
-//! Three flavours: [`line`] for titles and cells, [`block`] for text of many lines, and [`reveal`] for
+//! Three flavours: [`line()`] for titles and cells, [`block`] for text of many lines, and [`reveal`] for
 //! text that a person is asked to approve, where nothing may be left out.
 
 use std::fmt::Write as _;

@@ -5,7 +5,7 @@
 //!
 //! Output is only ever appended, each character once, in its final tone: no cursor moves, no flicker,
 //! the same in a pipe. Ordinary text passes at once. What depends on what follows (is this `*` the
-//! start of emphasis?) is held until it is certain, or the line ends, or [`HELD_MAX`] is reached; then it
+//! start of emphasis?) is held until it is certain, or the line ends, or `HELD_MAX` is reached; then it
 //! is plain. Since every character is judged as it comes, the pieces make no difference.
 
 use super::clean;
