@@ -193,7 +193,7 @@ async fn what_is_left_running_does_not_hang_the_tool() {
     let pid = place.read("pid");
     assert!(alive(&pid), "it is left alone");
     std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
-    let quiet = place.bash("sleep 1000 > /dev/null 2>&1 & echo $! > pid").await;
+    let quiet = place.bash("sleep 1000 > /dev/null 2>&1 & echo $! > pid; while test \"$(readlink /proc/$!/fd/2)\" != /dev/null; do :; done").await;
     assert_eq!(text(&quiet), "(no output)\n[exit code 0]");
     std::process::Command::new("kill").arg(place.read("pid").trim()).status().unwrap();
 }

@@ -44,9 +44,11 @@ pub struct Run {
     pub rule: Option<PrefixRule>,
 }
 
-/// What a command would do. Empty in all three: it only reads.
+/// What a command would do. Without writes, runs and doubts it only reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
+    /// Words of its reading parts that may be paths, as written in the command.
+    pub reads: Vec<String>,
     /// Files that its redirects write, as written in the command.
     pub writes: Vec<String>,
     /// Programs that it runs.
@@ -127,6 +129,9 @@ impl Judge {
         if depth > MAX_DEPTH || text.len() > MAX_LENGTH {
             return self.doubt("too long or too deep to judge");
         }
+        if is_ambiguous(text) {
+            return self.doubt("shells and people could read its characters differently");
+        }
         let mut parser = tree_sitter::Parser::new();
         let language = tree_sitter_bash::LANGUAGE.into();
         if parser.set_language(&language).is_err() {
@@ -183,7 +188,9 @@ impl Judge {
         for word in words {
             match word {
                 Word::Literal(text, glob) => self.read_path(text, *glob),
-                Word::Unknown => self.doubt("it shows a variable or reads a path from one"),
+                Word::Unknown => {
+                    self.doubt("it shows or reads something that is not known beforehand");
+                }
                 Word::Output => {}
             }
         }
@@ -194,6 +201,7 @@ impl Judge {
         let hidden = text
             .split('/')
             .any(|part| part.starts_with('.') && part.contains(['*', '?', '[']) && glob);
+        self.found.reads.push(path.display().to_string());
         if has_secret_component(path) || hidden {
             self.doubt(format!("it may read credentials: {text}"));
         }
@@ -445,6 +453,18 @@ impl Walk<'_> {
             },
         });
     }
+}
+
+/// Whether the grammar and the shell could part the text differently: control characters, foreign white
+/// space, or a line that is continued in the middle of a word.
+fn is_ambiguous(text: &str) -> bool {
+    let odd = |c: char| match c {
+        ' ' | '\t' | '\n' => false,
+        c => c.is_control() || c.is_whitespace() || ('\u{200b}'..='\u{200f}').contains(&c),
+    };
+    let mut lines: Vec<&str> = text.split("\\\n").collect();
+    lines.pop();
+    text.contains(odd) || lines.iter().any(|line| !line.ends_with([' ', '\t', '\n']))
 }
 
 /// A word without quotes.

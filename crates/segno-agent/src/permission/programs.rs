@@ -24,102 +24,26 @@ pub(super) enum Program {
 }
 
 /// Programs that only read, whatever their arguments are.
-const READS: &[&str] = &[
-    "[",
-    ":",
-    "arch",
-    "b2sum",
-    "basename",
-    "cat",
-    "cksum",
-    "cmp",
-    "comm",
-    "cut",
-    "df",
-    "diff",
-    "dirname",
-    "du",
-    "echo",
-    "egrep",
-    "exit",
-    "expand",
-    "false",
-    "fgrep",
-    "fold",
-    "grep",
-    "head",
-    "hexdump",
-    "id",
-    "join",
-    "ls",
-    "md5sum",
-    "nl",
-    "nproc",
-    "od",
-    "paste",
-    "printf",
-    "pwd",
-    "readlink",
-    "realpath",
-    "rev",
-    "seq",
-    "sha1sum",
-    "sha256sum",
-    "sha512sum",
-    "sleep",
-    "stat",
-    "strings",
-    "sum",
-    "tac",
-    "tail",
-    "test",
-    "tr",
-    "true",
-    "tty",
-    "type",
-    "uname",
-    "unexpand",
-    "uptime",
-    "wait",
-    "wc",
-    "which",
-    "whoami",
-];
+const READS: &str = "\
+    : arch b2sum basename cat cksum cmp comm cut df diff dirname du echo egrep exit expand \
+    false fgrep fold grep head hexdump id join ls md5sum nl nproc od paste pwd readlink \
+    realpath rev seq sha1sum sha256sum sha512sum sleep stat strings sum tac tail tr true tty \
+    type uname unexpand uptime wait wc which whoami";
 
 /// Programs that only read without certain flags: name, forbidden short letters, forbidden long flags.
 const READS_WITHOUT: &[(&str, &str, &[&str])] = &[
-    ("date", "s", &["--set"]),
     ("file", "C", &["--compile"]),
+    ("printf", "v", &[]),
     ("rg", "z", &["--pre", "--pre-glob", "--hostname-bin", "--search-zip"]),
     ("sort", "oT", &["--output", "--compress-program", "--temporary-directory"]),
     ("tree", "oR", &["--output"]),
 ];
 
 /// Git subcommands that only read without certain flags.
-const GIT_READS: &[&str] = &[
-    "blame",
-    "cat-file",
-    "check-ignore",
-    "count-objects",
-    "describe",
-    "diff",
-    "diff-tree",
-    "for-each-ref",
-    "grep",
-    "log",
-    "ls-files",
-    "ls-tree",
-    "merge-base",
-    "name-rev",
-    "rev-list",
-    "rev-parse",
-    "shortlog",
-    "show",
-    "show-ref",
-    "status",
-    "version",
-    "whatchanged",
-];
+const GIT_READS: &str = "\
+    blame cat-file check-ignore count-objects describe diff diff-tree for-each-ref grep log \
+    ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show show-ref status \
+    version whatchanged";
 
 /// Flags that make git run programs or write files.
 const GIT_FORBIDDEN: &[&str] = &[
@@ -137,39 +61,45 @@ const GIT_FORBIDDEN: &[&str] = &[
 ];
 
 /// Programs of which `--version` and `--help` are known to be harmless.
-const VERSIONED: &[&str] = &[
-    "bash", "bun", "cargo", "clang", "cmake", "deno", "docker", "gcc", "git", "go", "java", "jq",
-    "make", "node", "npm", "perl", "pip", "pip3", "pnpm", "python", "python3", "rg", "ruby",
-    "rustc", "rustup", "uv", "yarn",
-];
+const VERSIONED: &str = "\
+    bash bun cargo clang cmake deno docker gcc git go java jq make node npm perl pip pip3 pnpm \
+    python python3 rg ruby rustc rustup uv yarn";
 
 /// Shells.
-const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "sh", "zsh"];
+const SHELLS: &str = "\
+    ash bash dash ksh sh zsh";
 
 /// Programs and builtins that run something else, change the shell, or gain rights.
-const NEVER: &[&str] = &[
-    ".", "alias", "builtin", "chroot", "coproc", "declare", "doas", "enable", "eval", "exec",
-    "export", "hash", "local", "parallel", "pkexec", "popd", "printenv", "pushd", "readonly",
-    "set", "shopt", "source", "ssh", "su", "sudo", "trap", "typeset", "unalias", "unset", "watch",
-];
+const NEVER: &str = "\
+    . alias bg bind builtin chroot complete compopt coproc declare disown doas enable eval \
+    exec export fc fg getopts hash history let local mapfile parallel pkexec popd printenv \
+    pushd read readarray readonly set shopt source ssh su sudo trap typeset ulimit umask \
+    unalias unset watch";
+
+/// Whether a list of words holds one.
+pub(super) fn lists(list: &str, word: &str) -> bool {
+    list.split_ascii_whitespace().any(|listed| listed == word)
+}
 
 /// Says what a call of `name` with these arguments is.
 pub(super) fn classify(name: &str, arguments: &[Word]) -> Program {
     let name = known_directory(name);
-    if NEVER.contains(&name) {
+    if lists(NEVER, name) {
         return Program::Doubt(format!("`{name}` is asked about every time"));
     }
     if let [only] = arguments
         && only.text().is_some_and(|t| ["--version", "-V", "--help"].contains(&t))
-        && VERSIONED.contains(&name)
+        && lists(VERSIONED, name)
     {
         return Program::Reads;
     }
-    if SHELLS.contains(&name) {
+    if lists(SHELLS, name) {
         return shell(name, arguments);
     }
     match name {
         "cd" => cd(arguments),
+        "date" => date(arguments),
+        "test" | "[" => test(arguments),
         "git" => git(arguments),
         "find" => find(arguments),
         "sed" => sed(arguments),
@@ -192,9 +122,9 @@ fn known_directory(name: &str) -> &str {
 }
 
 fn reader(name: &str, arguments: &[Word]) -> Program {
-    if READS.contains(&name) {
+    if lists(READS, name) {
         // What a substitution gives may be any path; only `echo` does nothing with it but show it.
-        let vague = arguments.contains(&Word::Output) && !["echo", "printf"].contains(&name);
+        let vague = arguments.contains(&Word::Output) && name != "echo";
         return if vague { unknown_words(name) } else { Program::Reads };
     }
     match READS_WITHOUT.iter().find(|(program, ..)| *program == name) {
@@ -243,6 +173,25 @@ fn cd(arguments: &[Word]) -> Program {
     }
 }
 
+/// A word without a sign would set the clock.
+fn date(arguments: &[Word]) -> Program {
+    let Some(words) = texts(arguments) else { return unknown_words("date") };
+    let mut value = false;
+    for word in words {
+        let expected = std::mem::replace(&mut value, ["-d", "--date", "-r"].contains(&word));
+        if !expected && !word.starts_with(['+', '-']) || is_forbidden(word, "s", &["--set"]) {
+            return Program::Doubt(format!("`date {word}` may set the clock"));
+        }
+    }
+    Program::Reads
+}
+
+/// An index in a variable's name is evaluated, and can run something.
+fn test(arguments: &[Word]) -> Program {
+    let plain = |word: &Word| word.text().is_some_and(|text| !text.contains('['));
+    if arguments.iter().all(plain) { Program::Reads } else { unknown_words("test") }
+}
+
 fn git(arguments: &[Word]) -> Program {
     let mut rest = arguments;
     while let Some(("--no-pager" | "-P" | "--no-optional-locks", tail)) = first(rest) {
@@ -252,7 +201,7 @@ fn git(arguments: &[Word]) -> Program {
     if sub.starts_with('-') {
         return Program::Doubt(format!("`git {sub}` can run programs or act elsewhere"));
     }
-    if GIT_READS.contains(&sub) {
+    if lists(GIT_READS, sub) {
         return flags(&format!("git {sub}"), tail, "O", GIT_FORBIDDEN);
     }
     let Some(words) = texts(tail) else { return Program::Other };
@@ -294,7 +243,7 @@ fn find(arguments: &[Word]) -> Program {
     let mut inner: Option<Vec<Word>> = None;
     while at < arguments.len() {
         let text = match &arguments[at] {
-            Word::Literal(text, _) => text.as_str(),
+            Word::Literal(text, glob) if !(*glob && could_be_option(text)) => text.as_str(),
             _ => return unknown_words("find"),
         };
         if WRITES.contains(&text) {
@@ -315,11 +264,16 @@ fn find(arguments: &[Word]) -> Program {
     inner.map_or(Program::Reads, |words| given_files("find -exec", words))
 }
 
+/// Whether a glob could match a file that is named like an option of `find`; those hold no dot.
+fn could_be_option(glob: &str) -> bool {
+    glob.starts_with(['*', '?', '[', '-']) && (!glob.contains('.') || glob.contains('['))
+}
+
 /// A program that gets further words which are file names.
 fn given_files(by: &str, words: Vec<Word>) -> Program {
     let Some((name, rest)) = first(&words) else { return unknown_words(by) };
     let harmless =
-        matches!(classify(name, rest), Program::Reads) && READS.contains(&known_directory(name));
+        matches!(classify(name, rest), Program::Reads) && lists(READS, known_directory(name));
     if harmless {
         Program::Wraps(words)
     } else {
@@ -333,6 +287,7 @@ fn xargs(arguments: &[Word]) -> Program {
         rest = match flag {
             "-0" | "-r" | "-t" | "--null" | "--no-run-if-empty" => tail,
             "-n" | "-P" | "-L" | "-I" | "-d" => tail.get(1..).unwrap_or(&[]),
+            _ if attached_value(flag) => tail,
             _ if flag.starts_with('-') => {
                 return Program::Doubt(format!("`xargs {flag}` is not understood"));
             }
@@ -340,6 +295,12 @@ fn xargs(arguments: &[Word]) -> Program {
         };
     }
     if rest.is_empty() { Program::Reads } else { given_files("xargs", rest.to_vec()) }
+}
+
+/// `-n1`, `-P4`, `-L2`, `-I{}`.
+fn attached_value(flag: &str) -> bool {
+    let number = ["-n", "-P", "-L"].into_iter().find_map(|f| flag.strip_prefix(f));
+    flag == "-I{}" || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Prints line ranges; anything else that `sed` can do includes writing and running.

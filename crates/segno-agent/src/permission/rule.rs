@@ -3,6 +3,7 @@
 //! Responsible for: its text, what it covers, and which rule may be offered for a command. Must not:
 //! read or write the user's configuration.
 
+use super::programs::lists;
 use std::fmt;
 
 /// The words that a command has to begin with. Lives in the user's configuration, never in a
@@ -13,44 +14,10 @@ pub struct PrefixRule {
 }
 
 /// Programs whose first argument says what they do; a rule needs that word too.
-const WITH_SUBCOMMAND: &[&str] = &[
-    "apt",
-    "apt-get",
-    "brew",
-    "bun",
-    "bundle",
-    "cargo",
-    "composer",
-    "conda",
-    "docker",
-    "dotnet",
-    "gem",
-    "gh",
-    "git",
-    "glab",
-    "go",
-    "gradle",
-    "helm",
-    "jj",
-    "just",
-    "kubectl",
-    "make",
-    "mix",
-    "mvn",
-    "nix",
-    "npm",
-    "pip",
-    "pip3",
-    "pnpm",
-    "poetry",
-    "podman",
-    "rustup",
-    "systemctl",
-    "terraform",
-    "uv",
-    "yarn",
-    "zig",
-];
+const WITH_SUBCOMMAND: &str = "\
+    apt apt-get brew bun bundle cargo composer conda docker dotnet gem gh git glab go gradle \
+    helm jj just kubectl make mix mvn nix npm pip pip3 pnpm podman poetry rustup systemctl \
+    terraform uv yarn zig";
 
 /// Subcommands whose own first argument says what they do.
 const WITH_SCRIPT: &[(&str, &str)] = &[
@@ -65,63 +32,13 @@ const WITH_SCRIPT: &[(&str, &str)] = &[
 ];
 
 /// Programs that run whatever they are given, or destroy: each use asks.
-const NEVER: &[&str] = &[
-    "ash",
-    "awk",
-    "bash",
-    "chmod",
-    "chown",
-    "csh",
-    "dash",
-    "dd",
-    "deno",
-    "doas",
-    "env",
-    "exec",
-    "expect",
-    "fish",
-    "gawk",
-    "kill",
-    "killall",
-    "ksh",
-    "lua",
-    "mkfs",
-    "mv",
-    "node",
-    "nohup",
-    "npx",
-    "osascript",
-    "parallel",
-    "perl",
-    "php",
-    "pipx",
-    "pkexec",
-    "pkill",
-    "pwsh",
-    "python",
-    "python2",
-    "python3",
-    "reboot",
-    "rm",
-    "rmdir",
-    "ruby",
-    "scp",
-    "sed",
-    "sh",
-    "shred",
-    "shutdown",
-    "ssh",
-    "su",
-    "sudo",
-    "tclsh",
-    "tee",
-    "truncate",
-    "unlink",
-    "uvx",
-    "watch",
-    "xargs",
-    "zsh",
-];
+const NEVER: &str = "\
+    ash at awk bash busybox chmod chown command cp crontab csh curl dash dd deno doas ed emacs \
+    env eval exec expect find fish gawk gdb install kill killall ksh less ln lua man mkfs more \
+    mount mv nano nc ncat nice node nohup npx osascript parallel perl php pipx pkexec pkill \
+    pwsh python python2 python3 reboot rename rm rmdir rsync ruby scp screen script sed sftp \
+    sh shred shutdown socat source ssh strace su sudo tar tclsh tee telnet time timeout tmux \
+    truncate umount uniq unlink unzip uvx vi vim watch wget xargs zsh";
 
 /// Subcommands that run whatever they are given.
 const NEVER_SUB: &[(&str, &str)] = &[
@@ -168,11 +85,11 @@ impl PrefixRule {
         let relative = program.contains('/') && !program.starts_with('/');
         let base = program.rsplit('/').next().unwrap_or(program);
         let versioned = base.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        if relative || NEVER.contains(&base) || NEVER.contains(&versioned) {
+        if relative || lists(NEVER, base) || lists(NEVER, versioned) {
             return None;
         }
         let mut length = 1;
-        if WITH_SUBCOMMAND.contains(&base) {
+        if lists(WITH_SUBCOMMAND, base) {
             let sub = plain(words.get(1)?)?;
             if NEVER_SUB.contains(&(base, sub)) {
                 return None;

@@ -84,7 +84,12 @@ pub(crate) async fn run(
     } else {
         group.end().await;
     }
-    let held_open = !drain(&output, &mut sink);
+    let mut held_open = !drain(&output, &mut sink);
+    if held_open {
+        // A background process may be about to turn its output elsewhere.
+        tokio::time::sleep(POLL).await;
+        held_open = !drain(&output, &mut sink);
+    }
     Ok(report(sink.collected, &end, held_open, timeout))
 }
 

@@ -58,7 +58,10 @@ pub(crate) fn run(
         matches: 0,
         limit: args.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
         unread: 0,
+        secret: 0,
     };
+    // Whoever names such a place has been asked about it.
+    let secret_base = workspace.is_secret(&base);
     let mut searcher = searcher(args.context.unwrap_or(0).min(20));
     for entry in walk(&base, args.hidden, args.glob.as_deref())? {
         cancel.check()?;
@@ -67,6 +70,10 @@ pub(crate) fn run(
             continue;
         };
         if entry.file_type().is_none_or(|t| !t.is_file()) {
+            continue;
+        }
+        if !secret_base && workspace.is_secret(entry.path()) {
+            found.secret += 1;
             continue;
         }
         found.search(&mut searcher, &matcher, entry.path(), &workspace.show(entry.path()));
@@ -93,6 +100,7 @@ struct Found {
     matches: usize,
     limit: usize,
     unread: usize,
+    secret: usize,
 }
 
 impl Found {
@@ -134,6 +142,9 @@ impl Found {
                 "(stopped after {} matching lines; there may be more: narrow the search or raise `limit`, at most {MAX_LIMIT})",
                 self.matches
             );
+        }
+        if self.secret > 0 {
+            let _ = writeln!(out, "({} files where credentials may be were left out)", self.secret);
         }
         if self.unread > 0 {
             let _ = writeln!(out, "({} entries could not be read)", self.unread);

@@ -404,7 +404,13 @@ fn wish(workspace: &Workspace, request: &Request) -> Result<Wish, ToolError> {
 }
 
 fn command_wish(workspace: &Workspace, command: &str) -> Result<Wish, ToolError> {
-    let judgement = judge(command);
+    let mut judgement = judge(command);
+    for given in &judgement.reads {
+        if workspace.resolve(given).is_ok_and(|path| workspace.is_secret(&path)) {
+            judgement.doubts.push(format!("it may read credentials: {given}"));
+        }
+    }
+    judgement.doubts.dedup();
     let mut writes = Vec::new();
     for given in &judgement.writes {
         let path = workspace.resolve(given)?;
