@@ -95,7 +95,7 @@ impl State {
             Body::ContextEdit(edit) if edit.edit == "restore" => {
                 now.context_edits.remove(&edit.target);
             }
-            Body::ContextEdit(edit) => {
+            Body::ContextEdit(edit) if matches!(edit.edit.as_str(), "omit" | "replace") => {
                 now.context_edits.insert(edit.target, record.pos());
             }
             Body::Child(child) => {
@@ -109,6 +109,7 @@ impl State {
             Body::Session(_)
             | Body::Input(_)
             | Body::BranchSummary(_)
+            | Body::ContextEdit(_)
             | Body::Custom(_)
             | Body::Repair(_)
             | Body::Unknown { .. } => {}

@@ -324,6 +324,7 @@ fn edits_are_in_force_until_restored() {
     log.add(user("one"));
     log.add(edit(1, "omit"));
     let replaced = log.add(edit(1, "replace"));
+    log.add(edit(1, "sparkle"));
     assert_eq!(log.state.in_force.context_edits[&1], replaced);
     log.add(edit(1, "restore"));
     assert!(log.state.in_force.context_edits.is_empty());

@@ -13,6 +13,7 @@
 //! c [keep=N] [kept=N,N] SUMMARY   a finished compaction; c? a started one
 //! b SUMMARY             a branch summary
 //! x TEXT / x- TEXT      an embedder's record, in the context or not
+//! checkpoint            the state so far
 //! tip N|none, label N TEXT, edit N omit|restore|replace BLOCKS, model ID, name TEXT
 //! future KIND           a record of an unknown type; future-node follows the tip
 //! ```
@@ -134,6 +135,7 @@ impl Session {
                 data: raw("{}"),
                 context: (kind == "x").then(|| rest.to_owned()),
             }),
+            "checkpoint" => Body::Checkpoint(Box::new(self.state.in_force.clone())),
             "tip" => Body::Tip(Tip { tip: (rest != "none").then(|| self.pos(rest)) }),
             "label" => {
                 let (target, label) = rest.split_once(' ').unwrap_or((rest, ""));

@@ -44,6 +44,7 @@ fn steps(with_changes: bool) -> impl Strategy<Value = Vec<Step>> {
         "x- data",
         "b summary",
         "model m2",
+        "checkpoint",
         "c?",
     ]);
     let edit = prop::sample::select(vec!["omit", "restore", "replace new", "sparkle"]);
@@ -103,6 +104,15 @@ fn session(steps: &[Step]) -> Session {
         text.push('\n');
     }
     Session::parse(&text)
+}
+
+/// Our own writer names the call's record in every result.
+fn as_written_by_us(steps: Vec<Step>) -> Vec<Step> {
+    let name = |step| match step {
+        Step::Result { of, kind, text, .. } => Step::Result { of, kind, named: true, text },
+        other => other,
+    };
+    steps.into_iter().map(name).collect()
 }
 
 /// The lengths of all prefixes, with the tip after each.
@@ -214,17 +224,17 @@ fn begins_with(longer: &[String], shorter: &[String]) -> bool {
 }
 
 /// Few cases by default; `PROPTEST_CASES` asks for more.
-fn config() -> ProptestConfig {
+fn config(few: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     ProptestConfig {
-        cases: asked.unwrap_or(64),
+        cases: asked.unwrap_or(few),
         failure_persistence: None,
         ..ProptestConfig::default()
     }
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(48))]
 
     /// Covers: G6, G4, #36, #48, #49. Every prefix of every session gives something that providers take,
     /// also with records lost, and every record gets one row of the trace.
@@ -313,6 +323,27 @@ proptest! {
         prop_assert!(open == still, "{:?} became {:?}", open, still);
         let told = context::estimate_messages(&after.messages);
         prop_assert!(!open.is_empty() || boundary.kept_tokens <= tail + words, "{told}");
+    }
+}
+
+proptest! {
+    // Each case reads a log from its end once per record.
+    #![proptest_config(config(12))]
+
+    /// Covers: G10, G11, ST2. Reading a log from its end gives the context that was there before it was
+    /// closed, for every prefix.
+    #[test]
+    fn the_context_after_reopening_is_the_one_before(steps in steps(true)) {
+        let session = session(&as_written_by_us(steps));
+        let mut bytes = Vec::new();
+        for (len, tip) in prefixes(&session.records) {
+            bytes.extend_from_slice(&session.records[len - 1].line);
+            bytes.push(b'\n');
+            let loaded = segno_model::active::load_bytes(&bytes);
+            let before = messages(&context::build(&session.records[..len], tip));
+            let after = messages(&context::build(&loaded.records, loaded.state.tip()));
+            prop_assert_eq!(after, before);
+        }
     }
 }
 
