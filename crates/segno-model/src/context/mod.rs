@@ -74,7 +74,7 @@ pub struct ContextAssistant {
     /// Never empty; calls carry the ids that are to be sent.
     pub content: Vec<AssistantBlock>,
     /// The provider's own items, when they may be replayed verbatim: only to the same model (see
-    /// [`Context::for_model`]), and only if nothing was left out and no id had to be changed.
+    /// [`Context::for_model`]), and only if the reply is whole, not edited, and no id had to be changed.
     pub native: Option<Native>,
     /// Who said it.
     pub model: ModelRef,

@@ -22,7 +22,7 @@ pub(super) enum Said<'a> {
     User(Vec<Block>),
     Assistant {
         blocks: Vec<AssistantBlock>,
-        /// Only when nothing had to be left out.
+        /// Only when they can be sent as they are.
         native: Option<&'a Native>,
         of: &'a AssistantMessage,
     },
@@ -137,8 +137,7 @@ fn assistant(reply: &AssistantMessage) -> Shaped<'_> {
     if blocks.iter().all(|b| matches!(b, AssistantBlock::Thinking { .. })) {
         return Shaped { content: Content::Empty, said: Said::Nothing };
     }
-    let unchanged = blocks.len() == reply.content.len() || only_summaries_left_out(reply);
-    let native = reply.native.as_ref().filter(|_| unchanged && !broken);
+    let native = reply.native.as_ref().filter(|_| !broken && !has_blank_text(reply));
     let content = if broken { Content::Partial } else { Content::Whole };
     Shaped { content, said: Said::Assistant { blocks, native, of: reply } }
 }
@@ -154,12 +153,12 @@ fn is_replayable(block: &AssistantBlock, broken: bool) -> bool {
     }
 }
 
-/// Gemini signs calls and texts, not the summaries of its thoughts: those are unsigned by nature, and
-/// its own items are needed for the signatures of the rest.
-fn only_summaries_left_out(reply: &AssistantMessage) -> bool {
-    let from_gemini = reply.native.as_ref().is_some_and(|n| n.dialect == "gemini");
-    let is_summary = |b: &AssistantBlock| matches!(b, AssistantBlock::Thinking { .. });
-    from_gemini && reply.content.iter().all(|b| is_summary(b) || is_replayable(b, false))
+/// An adapter puts into the native items only what its provider takes back, so unsigned thinking and
+/// kinds that are unknown here say nothing against them. An empty text does: then nobody looked.
+fn has_blank_text(reply: &AssistantMessage) -> bool {
+    let is_blank =
+        |b: &AssistantBlock| matches!(b, AssistantBlock::Text { text } if text.trim().is_empty());
+    reply.content.iter().any(is_blank)
 }
 
 /// The blocks that a provider takes. What this version does not know is named, not dropped.

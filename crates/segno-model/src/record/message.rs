@@ -160,7 +160,8 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// A provider's own assistant items.
+/// A provider's own assistant items, without those that it would refuse when they are sent back: what
+/// is not here is never replayed verbatim.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Native {
     /// Which wire they belong to: `anthropic`, `openai`, `openai-chat`, `gemini`.
