@@ -90,7 +90,6 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
         stop: &Stop,
         observer: &mut dyn Observer,
     ) -> Result<Finished, AgentError> {
-        self.session.set_model(name.clone(), false).await?;
         let system = self.system().await?;
         let env = RunEnv {
             model: name.clone(),

@@ -31,6 +31,9 @@ pub struct Checkpoint {
     pub model: Option<ModelRef>,
     /// Whether a person chose it.
     pub model_chosen: bool,
+    /// The address that is asked, when it is not the provider's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
     /// The thinking level in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,

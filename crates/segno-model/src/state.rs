@@ -89,6 +89,7 @@ impl State {
             Body::Name(name) => now.name = Some(name.name.clone()).filter(|n| !n.is_empty()),
             Body::Model(model) => {
                 now.model = Some(model.model.clone());
+                now.base_url.clone_from(&model.base_url);
                 now.model_chosen = model.chosen || now.model_chosen;
             }
             Body::Thinking(thinking) => now.thinking = Some(thinking.level.clone()),

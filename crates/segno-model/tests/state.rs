@@ -120,7 +120,7 @@ fn ended(run: u64, end: RunEnd) -> Body {
 
 fn model(id: &str, chosen: bool) -> Body {
     let model = ModelRef { provider: "test".to_owned(), id: id.to_owned() };
-    Body::Model(ModelChange { model, chosen })
+    Body::Model(ModelChange { model, chosen, base_url: None })
 }
 
 fn compaction(state: CompactionState) -> Body {

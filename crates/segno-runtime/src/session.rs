@@ -160,12 +160,13 @@ impl<L: SessionLog> Session<L> {
     ///
     /// # Errors
     /// As the store.
-    pub async fn set_model(&mut self, model: ModelRef, chosen: bool) -> Result<(), StoreError> {
+    pub async fn set_model(&mut self, change: ModelChange) -> Result<(), StoreError> {
         let now = &self.state().in_force;
-        if now.model.as_ref() == Some(&model) && (now.model_chosen || !chosen) {
+        let same = now.model.as_ref() == Some(&change.model) && now.base_url == change.base_url;
+        if same && (now.model_chosen || !change.chosen) {
             return Ok(());
         }
-        self.set(Body::Model(ModelChange { model, chosen })).await
+        self.set(Body::Model(change)).await
     }
 
     /// Sets the thinking level from here on.

@@ -47,6 +47,9 @@ pub struct ModelChange {
     /// Whether a person chose it (and not a default).
     #[serde(default)]
     pub chosen: bool,
+    /// The address that is asked, when it is not the provider's own. Never with credentials in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
 }
 
 /// `thinking`: the thinking level in force from here on.

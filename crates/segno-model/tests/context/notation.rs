@@ -142,7 +142,9 @@ impl Session {
                 Body::Label(Label { target: self.pos(target), label: label.to_owned() })
             }
             "name" => Body::Name(Name { name: rest.to_owned() }),
-            "model" => Body::Model(ModelChange { model: model(rest), chosen: true }),
+            "model" => {
+                Body::Model(ModelChange { model: model(rest), chosen: true, base_url: None })
+            }
             "edit" => {
                 let (target, rest) = rest.split_once(' ').expect("edit N HOW");
                 let (edit, content) = rest.split_once(' ').unwrap_or((rest, ""));

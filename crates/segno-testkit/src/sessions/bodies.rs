@@ -212,7 +212,7 @@ fn settings_and_tree(node: Pos) -> Vec<Body> {
         Body::Tip(Tip { tip: Some(node) }),
         Body::Label(Label { target: node, label: "good".into() }),
         Body::Name(Name { name: "a name".into() }),
-        Body::Model(ModelChange { model: model(), chosen: true }),
+        Body::Model(ModelChange { model: model(), chosen: true, base_url: None }),
         Body::Thinking(ThinkingChange { level: "high".into() }),
         Body::ContextEdit(ContextEdit {
             target: node.seq,
