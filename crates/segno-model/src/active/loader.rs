@@ -156,6 +156,10 @@ impl Loader {
             Some(Ask::After(part)) => self.image.put_after(part, bytes),
             None => {}
         }
+        // While the end is looked for, it is judged as a whole, with a mark that is not known yet.
+        if self.step > Step::End {
+            self.judge_grown();
+        }
     }
 
     /// The result.

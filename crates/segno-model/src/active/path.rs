@@ -125,14 +125,13 @@ impl Loader {
             return Ok(Found::Node(record));
         }
         let last = self.image.parts.len().saturating_sub(1);
-        let part = self.image.part_at(link.before.saturating_sub(1)).unwrap_or(last);
+        // What refers to it may be the first thing of its part.
+        let around = self.image.part_at(link.before.saturating_sub(1));
+        let part = around.or_else(|| self.image.part_at(link.before)).unwrap_or(last);
         let begins = self.first_of(part);
-        let instead = self
-            .accepted
-            .range(begins.unwrap_or(0)..link.seq)
-            .rev()
-            .map(|(_, record)| record)
-            .find(|record| record.is_node());
+        let from = begins.unwrap_or(0).min(link.seq);
+        let nodes = self.accepted.range(from..link.seq).rev().map(|(_, record)| record);
+        let instead = nodes.into_iter().find(|record| record.is_node());
         match (begins, instead) {
             (Some(_), Some(node)) => Ok(Found::Instead(Some(node.clone()))),
             _ if self.image.before(part).is_some() => Err(Need::Before(part)),
