@@ -122,7 +122,11 @@ fn openai_models(list: &Object) -> Option<Vec<ModelInfo>> {
         ["context_length", "max_model_len", "max_input_tokens", "context_window"]
             .iter()
             .find_map(|key| m.get(key))
-            .or_else(|| m.object("meta")?.get("n_ctx_train"))
+            .or_else(|| {
+                // llama.cpp: what it runs with counts, not what the model was trained for.
+                let meta = m.object("meta")?;
+                meta.get("n_ctx").or_else(|| meta.get("n_ctx_train"))
+            })
     };
     let info = |m: &Object| ModelInfo {
         id: m.text("id"),

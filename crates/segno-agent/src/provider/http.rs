@@ -107,12 +107,14 @@ impl Server {
             _ => self.base.to_string(),
         };
         let cause = cause(failure);
-        let hint = if cause.contains("UnknownIssuer") || cause.contains("certificate") {
-            "; check that this machine has trusted root certificates (ca-certificates, or SSL_CERT_FILE)"
-        } else {
-            ""
-        };
-        error(ModelErrorKind::Busy, format!("no answer from {place}: {cause}{hint}"))
+        if cause.contains("certificate") {
+            let message = format!(
+                "{place} is not trusted: {cause}; if it should be, install its root certificate or \
+                 name a bundle in SSL_CERT_FILE"
+            );
+            return error(ModelErrorKind::Refused, message);
+        }
+        error(ModelErrorKind::Busy, format!("no answer from {place}: {cause}"))
     }
 }
 

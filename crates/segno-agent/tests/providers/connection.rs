@@ -190,7 +190,7 @@ fn debug_output_of_a_provider_shows_no_key() {
 
 #[tokio::test]
 async fn a_server_on_this_machine_is_found_with_its_models() {
-    let list = r#"{"object":"list","data":[{"id":"qwen","meta":{"n_ctx_train":32768}},{"id":"b","max_model_len":4096}]}"#;
+    let list = r#"{"object":"list","data":[{"id":"qwen","meta":{"n_ctx":2048,"n_ctx_train":32768}},{"id":"b","max_model_len":4096}]}"#;
     let (url, _) = serve(answer("200 OK", "content-type: application/json\r\n", list)).await;
     let (odd, _) = serve(answer("200 OK", "", "<html>")).await;
     let env = |name: &str| (name == "GEMINI_API_KEY").then(|| "g".to_owned());
@@ -202,7 +202,7 @@ async fn a_server_on_this_machine_is_found_with_its_models() {
     assert_eq!(found[0].provider, ProviderId::Gemini);
     let FoundBy::Server { models, .. } = &found[1].by else { panic!("{found:?}") };
     let models: Vec<_> = models.iter().map(|m| (m.id.as_str(), m.context)).collect();
-    assert_eq!(models, [("qwen", Some(32_768)), ("b", Some(4_096))]);
+    assert_eq!(models, [("qwen", Some(2_048)), ("b", Some(4_096))]);
 }
 
 #[tokio::test]

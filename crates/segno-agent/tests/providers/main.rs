@@ -9,5 +9,6 @@
 mod connection;
 mod decoding;
 mod history;
+mod random;
 mod requests;
 mod scripted;

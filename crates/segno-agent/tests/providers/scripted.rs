@@ -10,7 +10,7 @@ use segno_model::record::{AssistantMessage, Block, StopReason};
 use segno_runtime::{Model, ModelError, StreamEvent};
 use segno_testkit::scripted_model::{Prefix, ScriptedModel};
 
-const PROVIDERS: [(ProviderId, &str); 4] = [
+pub(crate) const PROVIDERS: [(ProviderId, &str); 4] = [
     (ProviderId::Anthropic, "claude-sonnet-4-5"),
     (ProviderId::OpenAi, "gpt-5"),
     (ProviderId::OpenAiChat, "scripted"),
@@ -35,13 +35,13 @@ otherwise
   say "You said {user}"
 "#;
 
-fn provider(id: ProviderId, server: &ScriptedModel) -> Provider {
+pub(crate) fn provider(id: ProviderId, server: &ScriptedModel) -> Provider {
     let key = Secret::new("test-key-1");
     let base_url = Some(server.url());
     Provider::new(ProviderConfig { provider: id, base_url, key, max_output: None }).unwrap()
 }
 
-async fn ask(
+pub(crate) async fn ask(
     provider: &Provider,
     model: &str,
     messages: &[ContextMessage],
