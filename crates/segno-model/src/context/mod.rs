@@ -199,9 +199,10 @@ impl<'a> Parts<'a> {
             self.nodes.iter().map(|(_, record, shaped)| (record.seq(), shaped.content)).collect();
         let row = |record: &Record| {
             let seq = record.seq();
-            let content = match result_of(record) {
-                Some(result) => shape::result(seq, &result.content, &self.edits).0,
-                None => contents.get(&seq).copied().unwrap_or(Content::Whole),
+            let content = match contents.get(&seq) {
+                Some(content) => *content,
+                None if self.edits.concern(seq) => Content::Edited,
+                None => Content::Whole,
             };
             let place = self.places.of(record);
             let rule = Facts { place, content, verdict: self.results.verdict(seq) }.rule();
@@ -303,7 +304,7 @@ impl Context {
             let name = call.name.clone();
             return ContextResult { seq: None, call_id, name, content, is_error: true };
         };
-        let content = shape::result(result_seq, &result.content, edits).1;
+        let content = shape::result(result_seq, &result.content, edits);
         let is_error = result.is_error;
         ContextResult { seq: Some(result_seq), call_id, name, content, is_error }
     }

@@ -57,6 +57,11 @@ impl<'a> Edits<'a> {
         Self(edits)
     }
 
+    /// Whether an edit of this record is in force.
+    pub(super) fn concern(&self, seq: Seq) -> bool {
+        self.0.contains_key(&seq)
+    }
+
     /// What stands in a record's place; none with a replacement that is empty.
     fn replacement(&self, seq: Seq) -> Option<Option<Vec<Block>>> {
         let edit = self.0.get(&seq)?;
@@ -116,17 +121,14 @@ fn whole<'a>(blocks: Vec<Block>) -> Shaped<'a> {
     Shaped { content: Content::Whole, said: Said::User(blocks) }
 }
 
-/// A result's content, never empty, and how it came about.
-pub(super) fn result(seq: Seq, content: &[Block], edits: &Edits<'_>) -> (Content, Vec<Block>) {
-    match edits.replacement(seq) {
-        Some(Some(blocks)) => (Content::Edited, blocks),
-        Some(None) => (Content::Omitted, vec![Block::text(OMITTED)]),
-        None => {
-            let blocks = sendable(content);
-            let empty = blocks.is_empty();
-            (Content::Whole, if empty { vec![Block::text(EMPTY_RESULT)] } else { blocks })
-        }
-    }
+/// A result's content, never empty.
+pub(super) fn result(seq: Seq, content: &[Block], edits: &Edits<'_>) -> Vec<Block> {
+    let blocks = match edits.replacement(seq) {
+        Some(Some(blocks)) => blocks,
+        Some(None) => vec![Block::text(OMITTED)],
+        None => sendable(content),
+    };
+    if blocks.is_empty() { vec![Block::text(EMPTY_RESULT)] } else { blocks }
 }
 
 /// A reply without what must not be replayed.

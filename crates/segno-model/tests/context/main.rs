@@ -63,3 +63,16 @@ fn the_context_follows_the_path_to_the_tip() {
 fn the_newest_summary_stands_for_what_came_before() {
     check("compaction.txt");
 }
+
+/// The page for people lists every label and every code that can occur.
+#[test]
+fn the_context_page_is_complete() {
+    let page = include_str!("../../../../docs/context.md");
+    for rule in segno_model::context::RULES {
+        let included = if rule.included { "yes" } else { "no" };
+        assert!(page.contains(&format!("| `{}` | {included} |", rule.label)), "{}", rule.label);
+    }
+    for code in ["missing-parent", "missing-tip", "missing-kept-record"] {
+        assert!(page.contains(&format!("| `{code}` |")), "{code}");
+    }
+}
