@@ -217,7 +217,7 @@ async fn a_dropped_call_leaves_no_process() {
     until("the child ends", || !alive(&pid)).await;
 }
 
-/// Commands cannot ask at our terminal, and do not see the keys.
+/// Commands cannot ask at our terminal, and do not see the keys. Covers: G17.
 #[tokio::test]
 async fn commands_have_no_terminal_and_no_keys() {
     let place = Place::new();

@@ -432,7 +432,7 @@ async fn a_question_shows_the_change() {
     );
 }
 
-/// Places with credentials ask, and a search around them leaves them out.
+/// Places with credentials ask, and a search around them leaves them out. Covers: G17.
 #[tokio::test]
 async fn credentials_are_not_read_in_passing() {
     let asker = Scripted::new(Reply::No { reason: None });

@@ -203,6 +203,9 @@ async fn a_project_is_known_again_by_any_of_its_facts() {
         facts.same_project(&Project::look(&repo).await.facts),
         "a rewritten root changes nothing"
     );
+    fs::rename(root.join("clone"), root.join("moved")).unwrap();
+    let moved = Project::look(&root.join("moved")).await.facts;
+    assert!(facts.same_project(&moved), "a moved directory is still a clone of it");
 }
 
 /// Covers: #89.

@@ -169,6 +169,30 @@ async fn read_shows_the_beginning_of_a_huge_file() {
     .await;
 }
 
+/// A stop ends a search through a huge file. Covers: G9.
+#[tokio::test]
+async fn a_stop_ends_a_long_read() {
+    let place = Place::new();
+    place.file("huge", &"a line of text\n".repeat(600));
+    fs::OpenOptions::new().write(true).open(place.path("huge")).unwrap().set_len(1 << 42).unwrap();
+    // Read on past the end of the text there are 4 terabytes of zeros in one line.
+    let call = place.tool_call("read", r#"{"path":"huge","offset":602}"#);
+    let (handle, stop) = segno_runtime::StopHandle::new();
+    let stopping = async {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        handle.stop(segno_runtime::StopKind::User);
+    };
+    let (output, ()) = tokio::join!(place.run_with(&call, stop, &|_| {}), stopping);
+    assert_eq!(output.outcome, Outcome::Stopped, "{}", text(&output));
+    check(
+        &place,
+        "write",
+        json!({"path": "huge", "content": "x"}),
+        Fails("changed with a program"),
+    )
+    .await;
+}
+
 /// Covers: G7.
 #[tokio::test]
 async fn write_makes_files_and_directories_and_shows_what_changed() {
@@ -490,6 +514,7 @@ async fn find_lists_paths_in_a_stable_order() {
         .await;
 }
 
+/// Covers: G17.
 #[tokio::test]
 async fn ls_shows_kinds_and_cannot_be_used_to_write_to_the_terminal() {
     let place = Place::new();

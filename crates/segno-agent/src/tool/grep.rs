@@ -3,7 +3,7 @@
 //! Responsible for: searching within fixed bounds, in a stable order. Must not: start a program.
 
 use super::error::ToolError;
-use super::walk::{Cancel, walk};
+use super::walk::{Cancel, Watched, walk};
 use super::workspace::Workspace;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -76,7 +76,9 @@ pub(crate) fn run(
             found.secret += 1;
             continue;
         }
-        found.search(&mut searcher, &matcher, entry.path(), &workspace.show(entry.path()));
+        let shown = workspace.show(entry.path());
+        found.search(&mut searcher, &matcher, entry.path(), &shown, cancel);
+        cancel.check()?;
         if found.is_full() {
             break;
         }
@@ -114,8 +116,12 @@ impl Found {
         matcher: &RegexMatcher,
         path: &Path,
         shown: &str,
+        cancel: &Cancel,
     ) {
-        let result = searcher.search_path(matcher, path, Lines { found: self, shown });
+        let result = std::fs::File::open(path).and_then(|inner| {
+            let lines = Lines { found: self, shown };
+            searcher.search_reader(matcher, Watched { inner, cancel }, lines)
+        });
         if result.is_err() {
             self.unread += 1;
         }

@@ -364,7 +364,7 @@ fn carry_out(
 /// Runs what changes nothing.
 fn look(workspace: &Workspace, request: Request, cancel: &Cancel) -> Result<ToolOutput, ToolError> {
     match request {
-        Request::Read(args) => read::run(workspace, &args),
+        Request::Read(args) => read::run(workspace, &args, cancel),
         Request::Grep(args) => grep::run(workspace, &args, cancel),
         Request::Find(args) => find::run(workspace, &args, cancel),
         Request::Ls(args) => ls::run(workspace, &args),

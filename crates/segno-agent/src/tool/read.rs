@@ -4,6 +4,7 @@
 //! Must not: hold more of a huge file than it shows.
 
 use super::error::ToolError;
+use super::walk::{Cancel, Watched};
 use super::workspace::Workspace;
 use base64::Engine;
 use segno_model::record::{Block, Outcome, Text};
@@ -35,7 +36,11 @@ pub(crate) struct Args {
 }
 
 /// Reads a file.
-pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ToolOutput, ToolError> {
+pub(crate) fn run(
+    workspace: &Workspace,
+    args: &Args,
+    cancel: &Cancel,
+) -> Result<ToolOutput, ToolError> {
     let path = workspace.resolve(&args.path)?;
     let shown = workspace.show(&path);
     let io = |source| ToolError::Io { path: shown.clone(), source };
@@ -61,7 +66,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ToolOutput, Tool
         )));
     }
     file.rewind().map_err(io)?;
-    text(BufReader::new(file), args, &shown, meta.len()).map_err(io).map(ToolOutput::done)
+    let reader = BufReader::new(Watched { inner: file, cancel });
+    let text = text(reader, args, &shown, meta.len());
+    cancel.check()?;
+    text.map_err(io).map(ToolOutput::done)
 }
 
 /// What kind of image the bytes begin, if one that models take.

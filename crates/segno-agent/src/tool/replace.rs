@@ -11,6 +11,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+/// A larger file is not changed by the tools: its old content is held while it is.
+pub(crate) const MAX_OLD: u64 = 64 << 20;
 /// Attributes that the system sets again by itself on a new file.
 const AUTOMATIC_ATTRIBUTES: &[&[u8]] = &[b"security.selinux"];
 
@@ -34,6 +36,13 @@ impl Old {
         if !meta.is_file() {
             let what = if meta.is_dir() { "a directory" } else { "not a regular file" };
             return Err(ToolError::Refused(format!("{} is {what}", path.display())));
+        }
+        if meta.len() > MAX_OLD {
+            return Err(ToolError::Refused(format!(
+                "{} has {} bytes; files over {MAX_OLD} are changed with a program",
+                path.display(),
+                meta.len()
+            )));
         }
         Ok(Self::Content(std::fs::read(path).map_err(|e| ToolError::io(path, e))?))
     }
@@ -197,4 +206,48 @@ fn sync_directory(directory: &Path) -> Result<(), ToolError> {
         let shown = directory.display();
         ToolError::Unsure(format!("written, but the directory {shown} could not be synced: {e}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is there other than what was expected stands, and no temp file is left.
+    /// Covers: G7.
+    #[test]
+    fn somebody_elses_change_is_never_replaced() {
+        let old = |text: &str| Old::Content(text.as_bytes().to_vec());
+        let rows: [(&str, Option<&str>, Old, bool); 6] = [
+            ("as expected", Some("old"), old("old"), true),
+            ("absent as expected", None, Old::Absent, true),
+            ("changed", Some("theirs"), old("old"), false),
+            ("removed", None, old("old"), false),
+            ("made", Some("theirs"), Old::Absent, false),
+            ("changed to nothing", Some(""), old("old"), false),
+        ];
+        for linked in [false, true] {
+            for (name, there, expected, replaced) in &rows {
+                let directory = tempfile::tempdir().expect("a directory");
+                let path = directory.path().join("f");
+                if let Some(there) = there {
+                    std::fs::write(&path, there).expect("written");
+                }
+                if let (true, Some(_)) = (linked, there) {
+                    // A second name makes the change go in place.
+                    std::fs::hard_link(&path, directory.path().join("second")).expect("linked");
+                }
+                let result = replace(&path, expected, b"new");
+                assert_eq!(result.is_ok(), *replaced, "{name}: {result:?}");
+                let content = std::fs::read_to_string(&path).ok();
+                let wanted = if *replaced { Some("new") } else { *there };
+                assert_eq!(content.as_deref(), wanted, "{name}");
+                let names = std::fs::read_dir(directory.path()).expect("listed");
+                let left = names.filter(|e| {
+                    let name = e.as_ref().expect("an entry").file_name();
+                    name.to_string_lossy().starts_with(".segno-")
+                });
+                assert_eq!(left.count(), 0, "{name}: a temp file is left");
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@ use super::error::ToolError;
 use ignore::WalkBuilder;
 use ignore::overrides::OverrideBuilder;
 use segno_runtime::StopKind;
+use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -22,6 +23,19 @@ impl Cancel {
     /// An error when it should end.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
         self.0.get().map_or(Ok(()), |kind| Err(ToolError::Stopped(*kind)))
+    }
+}
+
+/// A reader that ends with an error when the work should end.
+pub(crate) struct Watched<'a, R> {
+    pub(crate) inner: R,
+    pub(crate) cancel: &'a Cancel,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.cancel.check().map_err(std::io::Error::other)?;
+        self.inner.read(buffer)
     }
 }
 

@@ -61,13 +61,56 @@ impl ProjectFacts {
     /// Whether two sets of facts describe one project.
     #[must_use]
     pub fn same_project(&self, other: &Self) -> bool {
-        fn equal(a: Option<&String>, b: Option<&String>) -> bool {
-            a.is_some() && a == b
+        fn same(a: Option<&String>, b: Option<&String>) -> bool {
+            a.zip(b).is_some_and(|(a, b)| same_path(a, b))
         }
-        self.cwd == other.cwd
-            || equal(self.real_path.as_ref(), other.real_path.as_ref())
-            || equal(self.git_common_dir.as_ref(), other.git_common_dir.as_ref())
-            || equal(self.root_commit.as_ref(), other.root_commit.as_ref())
+        same_path(&self.cwd, &other.cwd)
+            || same(self.real_path.as_ref(), other.real_path.as_ref())
+            || same(self.git_common_dir.as_ref(), other.git_common_dir.as_ref())
+            || (self.root_commit.is_some() && self.root_commit == other.root_commit)
+    }
+}
+
+/// Whether two paths are one place: to the letter, or without regard to case on a Windows drive, also
+/// where WSL mounts it. Stored and shown is always the original.
+fn same_path(a: &str, b: &str) -> bool {
+    a == b || on_drive(a).is_some_and(|place| Some(place) == on_drive(b))
+}
+
+/// A path on a Windows drive, folded for comparison.
+fn on_drive(path: &str) -> Option<String> {
+    let is_drive = |drive: &str| drive.len() == 1 && drive.as_bytes()[0].is_ascii_alphabetic();
+    let slashes = path.replace('\\', "/");
+    let (drive, rest) = match slashes.strip_prefix("/mnt/") {
+        Some(mounted) => mounted.split_once('/').unwrap_or((mounted, "")),
+        None => slashes.split_once(":/")?,
+    };
+    let rest = rest.trim_end_matches('/');
+    is_drive(drive).then(|| format!("{drive}:/{rest}").to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ProjectFacts;
+
+    /// Covers: #86, #87.
+    #[test]
+    fn case_does_not_part_a_project_on_a_windows_drive() {
+        let rows = [
+            (r"c:\work\kiln", r"C:\work\kiln", true),
+            (r"c:\work\kiln", "C:/Work/Kiln/", true),
+            ("/mnt/m/2026/test", "/mnt/m/2026/TesT", true),
+            ("/mnt/c/work", r"C:\work", true),
+            (r"c:\work", r"d:\work", false),
+            ("/srv/app", "/srv/App", false),
+            ("/mnt/data/app", "/mnt/data/App", false),
+            ("/srv/app", "/srv/app", true),
+            ("c:", "C:", false),
+        ];
+        for (a, b, same) in rows {
+            let facts = |cwd: &str| ProjectFacts { cwd: cwd.to_owned(), ..ProjectFacts::default() };
+            assert_eq!(facts(a).same_project(&facts(b)), same, "{a} {b}");
+        }
     }
 }
 
