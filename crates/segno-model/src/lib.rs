@@ -8,6 +8,7 @@ pub mod batch;
 pub mod checkpoint;
 pub mod context;
 pub mod finding;
+pub mod fork;
 pub mod id;
 pub mod judge;
 pub mod line;

@@ -11,12 +11,7 @@ use crate::layout::{SessionDir, exists};
 use crate::reading::LogFile;
 use crate::store::FileStore;
 use segno_model::batch::{Draft, plan};
-use segno_model::checkpoint::OpenAction;
-use segno_model::context::UNKNOWN_OUTCOME;
-use segno_model::record::{
-    Block, Established, Header, Message, Origin, OriginKind, Outcome, Run, RunEnd, RunState, Tip,
-    ToolMessage,
-};
+use segno_model::record::{Header, Origin, OriginKind};
 use segno_model::state::State;
 use segno_model::store::{ForkPoint, Scanned, StoreError};
 use segno_model::{Body, Pos, Record, Seq, SessionId, Timestamp};
@@ -142,16 +137,7 @@ fn settle(cut: &Cut, at: Timestamp) -> Result<Vec<u8>, StoreError> {
         // An empty source: the fork's own header is all there is.
         return Ok(Vec::new());
     }
-    let mut bodies = Vec::new();
-    if state.tip() != cut.tip {
-        bodies.push(Body::Tip(Tip { tip: cut.tip }));
-    }
-    bodies.extend(state.in_force.open_actions.iter().map(origins_result));
-    if let Some(open) = &state.in_force.open_run {
-        let end = if open.stopping { RunEnd::Stopped } else { RunEnd::Suspended };
-        let reason = Some("the run is the origin's".to_owned());
-        bodies.push(Body::Run(Run { run: open.run, state: RunState::Ended { end, reason } }));
-    }
+    let bodies = segno_model::fork::closing(&state, cut.tip);
     if bodies.is_empty() {
         return Ok(Vec::new());
     }
@@ -159,20 +145,6 @@ fn settle(cut: &Cut, at: Timestamp) -> Result<Vec<u8>, StoreError> {
     state.end = cut.end + u64::from(cut.end > 0);
     let drafts = bodies.into_iter().map(|body| Draft::new(at, body)).collect();
     plan(&state, None, drafts).map(|batch| batch.bytes)
-}
-
-fn origins_result(open: &OpenAction) -> Body {
-    let action = &open.action;
-    Body::Message(Box::new(Message::Tool(ToolMessage {
-        call_id: action.call_id.clone(),
-        call_seq: Some(action.call_seq),
-        name: action.tool.clone(),
-        content: vec![Block::text(UNKNOWN_OUTCOME)],
-        whole: None,
-        is_error: true,
-        outcome: Outcome::Unknown,
-        established: Established::Origin,
-    })))
 }
 
 fn write_log<D: Disk>(

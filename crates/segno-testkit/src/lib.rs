@@ -7,3 +7,5 @@ pub mod scripted_model;
 pub mod sessions;
 pub mod sim_clock;
 pub mod sim_disk;
+pub mod store_suite;
+pub mod strict_store;

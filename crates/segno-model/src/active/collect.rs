@@ -49,6 +49,7 @@ pub(super) fn collect(mut loader: Loader) -> Loaded {
         content_end,
         needs_line_end,
         basis: loader.basis,
+        durable: loader.durable,
     }
 }
 

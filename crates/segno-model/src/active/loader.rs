@@ -93,6 +93,8 @@ pub struct Loader {
     /// Lines that were looked up and were not the record that they should be.
     pub(super) failed: BTreeSet<Pos>,
     pub(super) walk: Walk,
+    /// The largest mark that was read.
+    pub(super) durable: Option<Seq>,
 }
 
 impl Loader {
@@ -111,6 +113,7 @@ impl Loader {
             accepted: BTreeMap::new(),
             failed: BTreeSet::new(),
             walk: Walk::default(),
+            durable: None,
         }
     }
 
@@ -257,6 +260,7 @@ impl Loader {
             }
         }
         self.tail = judge.tail(self.image.file_end);
+        self.durable = basis.mark;
         self.basis = basis;
     }
 

@@ -44,6 +44,9 @@ pub struct Loaded {
     pub needs_line_end: bool,
     /// The mark and the repairs in force.
     pub basis: Basis,
+    /// The highest number that the log itself says is durable: what the next batch's mark may claim
+    /// before anything is synced again. Never more than `basis.mark`, which also trusts checkpoints.
+    pub durable: Option<Seq>,
 }
 
 impl Loaded {

@@ -153,8 +153,7 @@ macro_rules! bodies {
                 parsed.unwrap_or_else(|e| Self::Unknown { kind: kind.to_owned(), reason: e.to_string() })
             }
 
-            /// The body as one JSON object.
-            pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+            fn to_raw_json(&self) -> serde_json::Result<String> {
                 match self {
                     Self::Session(b) => serde_json::to_string(b),
                     Self::Message(b) => message_to_json(b),
@@ -190,6 +189,13 @@ bodies! {
 }
 
 impl Body {
+    /// The body as one JSON object without a byte 0x0A or 0x0D. Raw JSON from others may bring some, but
+    /// only as white space: within strings they are escaped.
+    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+        let json = self.to_raw_json()?;
+        Ok(if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json })
+    }
+
     /// Nodes have a parent and move the tip; everything else is metadata. What cannot be read is judged
     /// by [`Record::is_node`](crate::Record::is_node).
     #[must_use]

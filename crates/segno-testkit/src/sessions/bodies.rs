@@ -18,6 +18,13 @@ pub fn model() -> ModelRef {
     ModelRef { provider: "scripted".into(), id: "parrot-1".into() }
 }
 
+/// From here on the model `id` holds.
+#[must_use]
+pub fn set_model(id: &str, chosen: bool) -> Body {
+    let model = ModelRef { id: id.into(), ..model() };
+    Body::Model(ModelChange { model, chosen, base_url: None })
+}
+
 /// A header for a session in `/home/user/project`.
 #[must_use]
 pub fn header(id: SessionId) -> Header {

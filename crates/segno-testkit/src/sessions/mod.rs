@@ -9,7 +9,8 @@ mod log;
 mod rng;
 
 pub use bodies::{
-    action, answer, call, every_kind, header, model, prompt, reply, result, summary, task, text_of,
+    action, answer, call, every_kind, header, model, prompt, reply, result, set_model, summary,
+    task, text_of,
 };
 pub use generator::{Generator, Shape};
 pub use log::{Written, log_bytes, write_log};

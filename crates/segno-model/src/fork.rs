@@ -1,0 +1,44 @@
+//! What a fork must say about work that only its source can finish.
+//!
+//! Responsible for: the records behind the copied ones. Must not: copy, or append them.
+
+use crate::checkpoint::OpenAction;
+use crate::context::UNKNOWN_OUTCOME;
+use crate::id::Pos;
+use crate::record::{
+    Block, Body, Established, Message, Outcome, Run, RunEnd, RunState, Tip, ToolMessage,
+};
+use crate::state::State;
+
+/// The records that end a copy whose state is `state` and whose tip shall be `tip`: open effects and the
+/// open run are settled as the origin's (never run or collected here), then the tip is set.
+#[must_use]
+pub fn closing(state: &State, tip: Option<Pos>) -> Vec<Body> {
+    let in_force = &state.in_force;
+    let mut bodies: Vec<Body> = in_force.open_actions.iter().map(origins_result).collect();
+    // Results are nodes: they would become the tip.
+    let moved = !bodies.is_empty() || state.tip() != tip;
+    if let Some(open) = &in_force.open_run {
+        let end = if open.stopping { RunEnd::Stopped } else { RunEnd::Suspended };
+        let reason = Some("the run is the origin's".to_owned());
+        bodies.push(Body::Run(Run { run: open.run, state: RunState::Ended { end, reason } }));
+    }
+    if moved {
+        bodies.push(Body::Tip(Tip { tip }));
+    }
+    bodies
+}
+
+fn origins_result(open: &OpenAction) -> Body {
+    let action = &open.action;
+    Body::Message(Box::new(Message::Tool(ToolMessage {
+        call_id: action.call_id.clone(),
+        call_seq: Some(action.call_seq),
+        name: action.tool.clone(),
+        content: vec![Block::text(UNKNOWN_OUTCOME)],
+        whole: None,
+        is_error: true,
+        outcome: Outcome::Unknown,
+        established: Established::Origin,
+    })))
+}
