@@ -44,11 +44,11 @@ impl<'a> Results<'a> {
         for record in tree.nodes() {
             let Some(result) = result_of(record) else { continue };
             let seq = record.seq();
-            // On the path the nearest call of that id is meant. On another branch it is the turn that
-            // the result hangs on, or none of ours.
+            // On the path the nearest call of that id is meant. Elsewhere it is the turn that the result
+            // hangs on, or none of ours: the calls around it are not all there.
             let hangs_on = match places.of(record) {
-                Place::OffPath => Some(above.get(&seq).copied().unwrap_or(seq)),
-                _ => None,
+                Place::OnPath => None,
+                _ => Some(above.get(&seq).copied().unwrap_or(seq)),
             };
             found.push((seq, result));
             reported.push(Reported {
