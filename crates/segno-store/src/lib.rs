@@ -6,6 +6,8 @@
 pub mod disk;
 
 mod blobs;
+#[cfg(feature = "catalog")]
+pub mod catalog;
 mod durable;
 mod error;
 mod find;

@@ -77,6 +77,15 @@ impl<D: Disk> FileStore<D> {
         self.layout().locate(self.disk(), id).map(|dir| dir.log())
     }
 
+    /// Whether somebody holds a session's writer's right now.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such session.
+    pub fn is_held(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let dir = self.layout().locate(self.disk(), id)?;
+        Ok(lock::is_held(self.disk(), &dir))
+    }
+
     pub(crate) fn disk(&self) -> &D {
         &self.inner.disk
     }

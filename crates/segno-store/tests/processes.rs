@@ -8,6 +8,7 @@
 mod support;
 
 use segno_model::store::{ForkPoint, SessionLog, SessionStore, StoreError};
+use segno_store::catalog::{Catalog, Opened};
 use segno_store::{FileStore, RealDisk};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -79,6 +80,7 @@ fn helper_process() {
         ("append", _) => append_for_ever(&root),
         ("hold", _) => hold(&root),
         ("compete", name) => compete(&root, name),
+        ("list", name) => list_and_add(&root, name.parse().unwrap()),
         ("umask", mask) => leave_files(&root, u32::from_str_radix(mask, 8).unwrap()),
         _ => panic!("no such role"),
     }
@@ -191,6 +193,29 @@ fn two_processes_hammering_one_session_never_mix_their_lines() {
     assert!(open(&store, &id(1)).unwrap().active.findings.is_empty());
 }
 
+fn list_and_add(root: &Path, name: u32) {
+    let store = store(root);
+    for n in 0..6 {
+        append(&mut store.create(header(name * 100 + n)), "new").unwrap();
+        let mut catalog = Catalog::open(&root.join("catalog.sqlite"));
+        let report = catalog.refresh(&store).unwrap();
+        assert!(report.saved, "{:?}", catalog.opened());
+        assert!(catalog.row(&id(name * 100 + n)).is_some());
+    }
+}
+
+/// Covers: #118, G12.
+#[test]
+fn eight_processes_share_one_catalog() {
+    let root = tempfile::tempdir().unwrap();
+    let all: Vec<_> = (1..=8).map(|n| Helper::start(&format!("list {n}"), root.path())).collect();
+    all.into_iter().for_each(Helper::finish);
+    let mut catalog = Catalog::open(&root.path().join("catalog.sqlite"));
+    assert_eq!(catalog.opened(), &Opened::Kept);
+    let report = catalog.refresh(&store(root.path())).unwrap();
+    assert_eq!(report.total, 48);
+}
+
 /// Everything that a session leaves on disk.
 fn leave_files(root: &Path, mask: u32) {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
@@ -209,6 +234,14 @@ fn leave_files(root: &Path, mask: u32) {
     now(store.fork(&id(1), ForkPoint::Whole, header(2), say("").at)).unwrap();
     now(store.fork(&id(1), ForkPoint::Whole, header(3), say("").at)).unwrap();
     store.trash(&id(3)).unwrap();
+    let catalog = root.join("catalog.sqlite");
+    Catalog::open(&catalog).refresh(&store).unwrap();
+    fs::write(&catalog, "no database").unwrap();
+    let mut catalog = Catalog::open(&catalog);
+    catalog.refresh(&store).unwrap();
+    // While it is open its side files exist; the other side looks at them before this ends.
+    speak("done");
+    let _ = std::io::stdin().read_line(&mut String::new());
 }
 
 fn all_below(dir: &Path) -> Vec<PathBuf> {
@@ -233,13 +266,15 @@ fn assert_private(dir: &Path, what: &str) {
 fn everything_is_private_whatever_the_umask() {
     for mask in ["000", "002", "022", "077"] {
         let root = tempfile::tempdir().unwrap();
-        Helper::start(&format!("umask {mask}"), root.path()).finish();
+        let mut helper = Helper::start(&format!("umask {mask}"), root.path());
+        assert_eq!(helper.hear().as_deref(), Some("done"));
         let made = all_below(&root.path().join("new"));
         let has = |name: &str| made.iter().any(|p| p.ends_with(name));
-        for name in ["owner", "log.jsonl", "blobs", "set-aside", "trash"] {
+        for name in ["owner", "log.jsonl", "blobs", "set-aside", "trash", "catalog.sqlite-wal"] {
             assert!(has(name), "{name} is not among {made:?}");
         }
         assert_private(&root.path().join("new"), mask);
+        helper.finish();
     }
 }
 

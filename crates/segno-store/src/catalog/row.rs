@@ -1,0 +1,119 @@
+//! One session in a list.
+//!
+//! Responsible for: which facts a list shows, taken from the state at the end of a log. Must not: use
+//! file times; a session is as new as its newest message.
+
+use segno_model::checkpoint::Totals;
+use segno_model::finding::Severity;
+use segno_model::record::{ModelRef, Origin, ProjectFacts, RunEnd};
+use segno_model::store::Snapshot;
+use segno_model::{SessionId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// One session in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its id.
+    pub id: SessionId,
+    /// The project as it was relocated last, or as the header has it.
+    pub project: ProjectFacts,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When its newest message was written; none before the first.
+    pub last_message_at: Option<Timestamp>,
+    /// How long its log is.
+    pub bytes: u64,
+    /// Counts and tokens over its whole life.
+    pub totals: Totals,
+    /// Its name.
+    pub name: Option<String>,
+    /// The beginning of its first prompt.
+    pub first_prompt: Option<String>,
+    /// The model in force.
+    pub model: Option<ModelRef>,
+    /// Where it comes from.
+    pub origin: Option<Origin>,
+    /// Whether a run started and has no end.
+    pub open_run: bool,
+    /// How the newest finished run ended.
+    pub last_end: Option<RunEnd>,
+    /// Whether something in it needs a decision, or why it cannot be read at all.
+    pub problem: Option<String>,
+}
+
+/// What a session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// A process is working in it.
+    Running,
+    /// A process has it open and waits.
+    Open,
+    /// Work was begun and nobody is at it.
+    Interrupted,
+    /// Nothing is going on.
+    Idle,
+}
+
+impl Row {
+    pub(super) fn of(snapshot: &Snapshot, id: &SessionId, bytes: u64) -> Self {
+        let now = &snapshot.state.in_force;
+        let damage = snapshot.active.findings.iter().find(|f| f.severity == Severity::Damage);
+        Self {
+            id: id.clone(),
+            project: now.project.clone().unwrap_or_else(|| snapshot.header.project.clone()),
+            created: Timestamp(id.created_ms()),
+            last_message_at: now.last_message_at,
+            bytes,
+            totals: now.totals,
+            name: now.name.clone(),
+            first_prompt: now.first_prompt.clone(),
+            model: now.model.clone(),
+            origin: snapshot.header.origin.clone(),
+            open_run: now.open_run.is_some(),
+            last_end: now.last_end,
+            problem: damage.map(|f| f.sentence.clone()),
+        }
+    }
+
+    pub(super) fn unreadable(id: &SessionId, bytes: u64, why: String) -> Self {
+        Self {
+            id: id.clone(),
+            project: ProjectFacts::default(),
+            created: Timestamp(id.created_ms()),
+            last_message_at: None,
+            bytes,
+            totals: Totals::default(),
+            name: None,
+            first_prompt: None,
+            model: None,
+            origin: None,
+            open_run: false,
+            last_end: None,
+            problem: Some(why),
+        }
+    }
+
+    /// When something happened in it last.
+    #[must_use]
+    pub fn last_active(&self) -> Timestamp {
+        self.last_message_at.unwrap_or(self.created)
+    }
+
+    /// Whether it belongs to a project, by any of its facts.
+    #[must_use]
+    pub fn is_of(&self, project: &ProjectFacts) -> bool {
+        self.project.same_project(project)
+    }
+
+    /// What it is doing, given whether somebody holds it ([`crate::FileStore::is_held`]).
+    #[must_use]
+    pub fn activity(&self, held: bool) -> Activity {
+        match (held, self.open_run) {
+            (true, true) => Activity::Running,
+            (true, false) => Activity::Open,
+            (false, true) => Activity::Interrupted,
+            (false, false) => Activity::Idle,
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The list of sessions: right whatever state its database is in.
+//!
+//! Responsible for: the guarantee G12 for the catalog. Must not: look into the database.
+
+#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+
+mod support;
+
+use segno_model::record::{Name, Run, RunEnd, RunState};
+use segno_model::store::{Level, SessionLog, SessionStore, StoreError};
+use segno_model::{Body, Timestamp};
+use segno_store::catalog::{Activity, Catalog, Filter, Opened, Row};
+use segno_store::{FileStore, RealDisk};
+use segno_testkit::sessions;
+use std::fs;
+use std::path::PathBuf;
+use support::*;
+use tempfile::TempDir;
+
+struct Place {
+    root: TempDir,
+    store: FileStore<RealDisk>,
+}
+
+impl Place {
+    fn with(sessions: u32) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let store = FileStore::new(RealDisk, root.path());
+        for n in 1..=sessions {
+            append(&mut store.create(header(n)), &format!("prompt {n}")).unwrap();
+        }
+        Self { root, store }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.path().join("catalog.sqlite")
+    }
+
+    fn list(&self) -> (Catalog, segno_store::catalog::Refreshed) {
+        let mut catalog = Catalog::open(&self.path());
+        let report = catalog.refresh(&self.store).unwrap();
+        (catalog, report)
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        self.list().0.rows(&Filter::default()).into_iter().cloned().collect()
+    }
+}
+
+#[test]
+fn a_row_says_what_the_log_says() {
+    let place = Place::with(0);
+    let mut log = place.store.create(header(1));
+    append(&mut log, "first prompt").unwrap();
+    let started = Run { run: 1, state: RunState::Started { attempt: 1, owner: "me".into() } };
+    let batch = vec![
+        draft(Body::Run(started)),
+        draft(sessions::answer("hello")),
+        draft(Body::Name(Name { name: "a name".into() })),
+    ];
+    now(log.append(batch, Level::Synced)).unwrap();
+    let row = place.rows().pop().unwrap();
+    assert_eq!(row.id, id(1));
+    assert_eq!(row.project, header(1).project);
+    assert_eq!(row.first_prompt.as_deref(), Some("first prompt"));
+    assert_eq!(row.name.as_deref(), Some("a name"));
+    assert_eq!((row.totals.user_messages, row.totals.assistant_messages), (1, 1));
+    assert_eq!(row.bytes, log.bytes());
+    assert_eq!(row.activity(place.store.is_held(&id(1)).unwrap()), Activity::Running);
+    drop(log);
+    assert_eq!(row.activity(place.store.is_held(&id(1)).unwrap()), Activity::Interrupted);
+    let ended = RunState::Ended { end: RunEnd::Completed, reason: None };
+    let mut log = open(&place.store, &id(1)).unwrap().log;
+    now(log.append(vec![draft(Body::Run(Run { run: 1, state: ended }))], Level::Synced)).unwrap();
+    let row = place.rows().pop().unwrap();
+    assert_eq!(row.activity(true), Activity::Open);
+    assert_eq!(row.activity(false), Activity::Idle);
+    assert_eq!(row.last_end, Some(RunEnd::Completed));
+}
+
+/// Covers: #66. Only what changed is read again.
+#[test]
+fn a_refresh_reads_what_changed_and_nothing_else() {
+    let place = Place::with(5);
+    assert_eq!(place.list().1.read, 5);
+    assert_eq!(place.list().1.read, 0);
+    append(&mut open(&place.store, &id(3)).unwrap().log, "more").unwrap();
+    let (catalog, report) = place.list();
+    assert_eq!(report.read, 1);
+    assert_eq!(catalog.row(&id(3)).unwrap().totals.user_messages, 2);
+}
+
+#[test]
+fn the_newest_message_comes_first_whatever_the_files_times() {
+    let place = Place::with(3);
+    let mut log = open(&place.store, &id(2)).unwrap().log;
+    let later = Timestamp(say("").at.0 + 60_000);
+    let newest = segno_model::batch::Draft::new(later, sessions::prompt("newest"));
+    now(log.append(vec![newest], Level::Synced)).unwrap();
+    drop(log);
+    // A copy has a new file time and no new message.
+    let path = place.store.log_path(&id(1)).unwrap();
+    fs::write(&path, fs::read(&path).unwrap()).unwrap();
+    let order: Vec<_> = place.rows().into_iter().map(|row| row.id).collect();
+    assert_eq!(order, [id(2), id(3), id(1)]);
+}
+
+#[test]
+fn sessions_of_other_projects_are_left_out_on_request() {
+    let place = Place::with(2);
+    let mut other = header(3);
+    other.project.cwd = "/elsewhere".into();
+    other.project.real_path = None;
+    append(&mut place.store.create(other), "x").unwrap();
+    let (catalog, _) = place.list();
+    let filter = Filter { project: Some(header(1).project) };
+    assert_eq!(catalog.rows(&filter).len(), 2);
+    assert_eq!(catalog.rows(&Filter::default()).len(), 3);
+}
+
+/// Covers: G12, #16, #17, #19, #119.
+#[test]
+fn a_database_in_any_state_changes_nothing_about_the_list() {
+    let good = {
+        let place = Place::with(4);
+        place.list();
+        fs::read(place.path()).unwrap()
+    };
+    let wrecks: [(&str, Vec<u8>); 7] = [
+        ("two zero bytes", vec![0; 2]),
+        ("only zeros", vec![0; 144 * 1024]),
+        ("text", b"this is no database\n".repeat(200)),
+        ("cut", good[..good.len() - 30].to_vec()),
+        ("cut to its header", good[..100.min(good.len())].to_vec()),
+        ("zeros behind the header", [&good[..100], &vec![0; 8000]].concat()),
+        ("empty", Vec::new()),
+    ];
+    for (what, bytes) in wrecks {
+        let place = Place::with(4);
+        let before = place.rows();
+        for side in ["-wal", "-shm"] {
+            let _ = fs::remove_file(place.root.path().join(format!("catalog.sqlite{side}")));
+        }
+        fs::write(place.path(), &bytes).unwrap();
+        let (catalog, report) = place.list();
+        assert_eq!(report.total, 4, "{what}: {:?}", catalog.opened());
+        assert_eq!(place.rows(), before, "{what}");
+        if let Opened::SetAside(aside) = catalog.opened() {
+            assert_eq!(fs::read(aside).unwrap(), bytes, "{what}: what was there is kept");
+        }
+        drop(catalog);
+        assert_eq!(place.list().1.read, 0, "{what}: it works again");
+    }
+}
+
+/// Covers: #119.
+#[test]
+fn a_file_that_is_no_database_is_set_aside_and_not_overwritten() {
+    let place = Place::with(1);
+    fs::write(place.path(), b"my notes\n".repeat(500)).unwrap();
+    let (catalog, report) = place.list();
+    let Opened::SetAside(aside) = catalog.opened() else { panic!("{:?}", catalog.opened()) };
+    assert_eq!(fs::read(aside).unwrap(), b"my notes\n".repeat(500));
+    assert!(report.saved);
+}
+
+/// Covers: #65, G12.
+#[test]
+fn sessions_that_the_database_never_heard_of_are_listed() {
+    let place = Place::with(4);
+    place.list();
+    for n in 5..=30 {
+        append(&mut place.store.create(header(n)), "x").unwrap();
+    }
+    let (catalog, report) = place.list();
+    assert_eq!((report.total, report.read), (30, 26));
+    assert_eq!(catalog.rows(&Filter::default()).len(), 30);
+}
+
+/// Covers: #68.
+#[test]
+fn rows_of_vanished_files_are_reported_once_and_pruned() {
+    let place = Place::with(3);
+    place.list();
+    let path = place.store.log_path(&id(2)).unwrap();
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    let (catalog, report) = place.list();
+    assert_eq!(report.gone, [id(2)]);
+    assert!(catalog.row(&id(2)).is_none());
+    assert!(matches!(now(place.store.open(&id(2))), Err(StoreError::NotFound(_))));
+    assert!(place.list().1.gone.is_empty());
+}
+
+/// Covers: #62, #14. A damaged or cut log has a row that says so.
+#[test]
+fn a_log_that_cannot_be_read_is_listed_with_the_reason() {
+    let place = Place::with(3);
+    fs::write(place.store.log_path(&id(1)).unwrap(), "no header\nat all\n").unwrap();
+    fs::write(place.store.log_path(&id(2)).unwrap(), "").unwrap();
+    let (catalog, _) = place.list();
+    assert!(catalog.row(&id(1)).unwrap().problem.is_some());
+    assert_eq!(catalog.row(&id(2)).unwrap().first_prompt, None);
+    assert_eq!(catalog.row(&id(3)).unwrap().problem, None);
+}
+
+/// Covers: #113.
+#[test]
+fn without_a_place_for_the_database_the_list_lives_in_memory() {
+    let place = Place::with(2);
+    let mut catalog = Catalog::open(&place.root.path().join("no such directory/catalog.sqlite"));
+    assert!(matches!(catalog.opened(), Opened::Memory(_)));
+    let report = catalog.refresh(&place.store).unwrap();
+    assert_eq!((report.total, report.saved), (2, false));
+    assert_eq!(catalog.rows(&Filter::default()).len(), 2);
+}
