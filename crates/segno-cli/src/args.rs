@@ -142,6 +142,20 @@ pub enum Permission {
     All,
 }
 
+impl Permission {
+    /// The agent's name for it.
+    #[must_use]
+    pub fn mode(self) -> segno_agent::permission::Mode {
+        use segno_agent::permission::Mode;
+        match self {
+            Self::ReadOnly => Mode::ReadOnly,
+            Self::Ask => Mode::Ask,
+            Self::Edits => Mode::Edits,
+            Self::All => Mode::All,
+        }
+    }
+}
+
 /// A format to export to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {

@@ -7,7 +7,9 @@
 use crate::terminal::clean;
 use crate::terminal::picker::PickError;
 use crate::terminal::{Screen, Text, Tone};
+use segno_agent::AgentError;
 use segno_model::store::{Owner, StoreError};
+use segno_runtime::{ModelError, ModelErrorKind};
 use serde::Serialize;
 
 /// The exit codes of `segno`. Scripts rely on them; they never change their meaning.
@@ -162,6 +164,42 @@ impl CliError {
             exit: self.exit as u8,
         };
         screen.json(&serde_json::json!({ "error": shape }));
+    }
+}
+
+impl From<ModelError> for CliError {
+    fn from(error: ModelError) -> Self {
+        let (sentence, next) = match error.kind {
+            ModelErrorKind::Busy => ("The model is busy.", "Try again in a while."),
+            ModelErrorKind::Broken => ("The model's reply was cut off.", "Try again."),
+            ModelErrorKind::Key => {
+                ("The model needs a key.", "`segno models` says how to set one.")
+            }
+            ModelErrorKind::TooLong => (
+                "The conversation is too long for the model.",
+                "/compact shortens it; or start anew.",
+            ),
+            ModelErrorKind::Refused | ModelErrorKind::Thinking => (
+                "The model refused the request.",
+                "Another model may take it: --model PROVIDER/ID.",
+            ),
+        };
+        Self::new(ExitCode::Model, sentence).because(error.message).next(next)
+    }
+}
+
+impl From<AgentError> for CliError {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Store(error) => error.into(),
+            AgentError::Model(error) => error.into(),
+            AgentError::NothingToCompact => Self::failed("There is nothing to compact yet.")
+                .because("the conversation is so short that a summary would not make it shorter"),
+            AgentError::Stopped => Self::new(ExitCode::Stopped, "Stopped; nothing has changed."),
+            AgentError::NoSummary(error) => Self::failed("The model gave no usable summary.")
+                .because(error)
+                .next("Nothing has changed. Try again, or with another model."),
+        }
     }
 }
 

@@ -3,18 +3,20 @@
 //! Responsible for: from the command line to an exit code. Must not: hold logic of any command.
 
 use segno_cli::args::{self, Command, Intent, Parsed};
-use segno_cli::commands::completions;
+use segno_cli::commands::{self, completions};
 use segno_cli::error::{CliError, ExitCode};
+use segno_cli::home::Home;
 use segno_cli::terminal::Screen;
+use std::path::Path;
 
 fn main() -> std::process::ExitCode {
-    let (intent, _home) = match args::parse(std::env::args_os()) {
+    let (intent, home) = match args::parse(std::env::args_os()) {
         Ok(Parsed::Do { intent, home }) => (intent, home),
         Ok(Parsed::Tell(told)) => return tell(&told).into(),
         Err(error) => return report(&error).into(),
     };
     let mut screen = Screen::stdout();
-    let result = run(&intent, &mut screen);
+    let result = start(&intent, home.as_deref(), &mut screen);
     let written = screen.finish();
     match (result, written) {
         (Err(error), _) => report(&error).into(),
@@ -25,8 +27,24 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-fn run(intent: &Intent, screen: &mut Screen) -> Result<ExitCode, CliError> {
+fn start(intent: &Intent, home: Option<&Path>, screen: &mut Screen) -> Result<ExitCode, CliError> {
+    let home = Home::find(home, &|name| std::env::var(name).ok())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| CliError::failed("The program's threads could not be started.").because(e))?;
+    let result = runtime.block_on(run(intent, home, screen));
+    // Reads of standard input may hang in a thread; the process does not wait for them.
+    runtime.shutdown_background();
+    result
+}
+
+async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCode, CliError> {
     match intent {
+        Intent::Command(Command::Run(args)) => commands::run::run(args, home, screen).await,
+        Intent::Command(Command::Models(args)) => {
+            commands::models::models(args, home, screen).await
+        }
         Intent::Command(Command::Completions(args)) => completions::completions(args, screen),
         _ => Err(CliError::failed("This build of segno cannot do that yet.")),
     }

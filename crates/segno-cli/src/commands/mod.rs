@@ -5,3 +5,5 @@
 //! Must not: parse arguments, or reach into each other.
 
 pub mod completions;
+pub mod models;
+pub mod run;

@@ -1,0 +1,158 @@
+//! `segno run PROMPT`: one task, from start to end.
+//!
+//! Responsible for: the prompt (words and standard input), the session (new, `--continue`, `--session`),
+//! and an exit code that says how it ended. Must not: ask anybody anything.
+
+use crate::args::RunArgs;
+use crate::engine::{
+    Engine, JsonWatch, ModelChoice, Signals, TextWatch, Wanted, end_sentence, exit_of,
+    resume_command,
+};
+use crate::error::{CliError, ExitCode};
+use crate::home::Home;
+use crate::stores::Log;
+use crate::terminal::{Screen, Text, Tone};
+use segno_agent::provider::Provider;
+use segno_agent::tool::Toolbox;
+use segno_agent::{Agent, attach};
+use segno_model::record::UserMessage;
+use segno_runtime::{Finished, Observer, Session};
+use std::io::{IsTerminal as _, Read as _};
+
+/// Runs the task.
+///
+/// # Errors
+/// When there is no prompt, no session of that name, no model, or the log cannot be written. A run that
+/// ended otherwise than well is no error but an exit code.
+pub async fn run(args: &RunArgs, home: Home, screen: &mut Screen) -> Result<ExitCode, CliError> {
+    let prompt = prompt(&args.prompt)?;
+    let engine = Engine::load(home).await?;
+    let mut session = session(&engine, args).await?;
+    let stored = (session.state().next_seq > 0).then(|| session.state().in_force.clone());
+    let wanted = Wanted::decide(&args.agent, stored.as_ref(), &engine.config)?;
+    let choice = wanted.settle(&engine.credentials).await?;
+    let model = choice.connect(&engine.credentials)?;
+    session.set_model(choice.change()).await?;
+    if let Some(level) = args
+        .agent
+        .thinking
+        .map(|t| t.as_str().to_owned())
+        .or_else(|| stored.is_none().then(|| engine.config.thinking.clone()).flatten())
+    {
+        session.set_thinking(&level).await?;
+    }
+    let mode = engine.mode(&args.agent)?;
+    let mut agent = engine.agent(session, mode, None);
+    let input =
+        UserMessage { content: attach::expand(&prompt, &engine.cwd), ..UserMessage::default() };
+    let signals = Signals::listen()
+        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let one = OneRun { model: &model, choice: &choice, signals: &signals };
+    if args.json {
+        one.as_json(&mut agent, input, screen).await
+    } else {
+        one.as_text(&mut agent, input, screen).await
+    }
+}
+
+struct OneRun<'a> {
+    model: &'a Provider,
+    choice: &'a ModelChoice,
+    signals: &'a Signals,
+}
+
+impl OneRun<'_> {
+    async fn drive(
+        &self,
+        agent: &mut Agent<Log, Toolbox>,
+        input: UserMessage,
+        observer: &mut dyn Observer,
+    ) -> Result<Finished, CliError> {
+        let stop = self.signals.begin_turn();
+        let ended = agent.prompt(self.model, &self.choice.model, input, &stop, observer).await;
+        self.signals.end_turn();
+        Ok(ended?)
+    }
+
+    async fn as_json(
+        &self,
+        agent: &mut Agent<Log, Toolbox>,
+        input: UserMessage,
+        screen: &mut Screen,
+    ) -> Result<ExitCode, CliError> {
+        let id = agent.session.id().to_string();
+        let mut watch = JsonWatch::new(screen, &id, &self.choice.model.to_string());
+        let finished = self.drive(agent, input, &mut watch).await?;
+        let exit = exit_of(finished.end);
+        let resume = agent.session.is_durable().then(|| self.resume(&agent.session));
+        watch.end(&finished, exit, resume.as_deref());
+        Ok(exit)
+    }
+
+    /// On a terminal everything is shown as it comes; in a pipe only the last reply, and the rest goes to
+    /// standard error.
+    async fn as_text(
+        &self,
+        agent: &mut Agent<Log, Toolbox>,
+        input: UserMessage,
+        screen: &mut Screen,
+    ) -> Result<ExitCode, CliError> {
+        let mut aside = Screen::stderr();
+        let finished = {
+            let target = if screen.look().terminal { &mut *screen } else { &mut aside };
+            let mut watch = TextWatch::new(target);
+            let finished = self.drive(agent, input, &mut watch).await?;
+            watch.settle();
+            finished
+        };
+        if !screen.look().terminal {
+            screen.exact(finished.text.as_bytes());
+            screen.exact(b"\n");
+            screen.flush();
+        }
+        if let Some(said) = end_sentence(&finished) {
+            aside.line(said);
+        }
+        if agent.session.is_durable() {
+            let command = self.resume(&agent.session);
+            aside.line(Text::line(Tone::Dim, "To go on: ").with(Tone::Accent, &command));
+        }
+        aside.flush();
+        Ok(exit_of(finished.end))
+    }
+
+    fn resume(&self, session: &Session<Log>) -> String {
+        resume_command(session.id(), self.choice)
+    }
+}
+
+async fn session(engine: &Engine, args: &RunArgs) -> Result<Session<Log>, CliError> {
+    let query = match (&args.session, args.continue_newest) {
+        (Some(query), _) => query.as_str(),
+        (None, true) => "last",
+        (None, false) => return Ok(engine.new_session()),
+    };
+    let id = engine.stores.find(query)?;
+    engine.open_sound(&id).await
+}
+
+/// The words, and behind them what comes in on standard input.
+fn prompt(words: &[String]) -> Result<String, CliError> {
+    let mut prompt = words.join(" ");
+    if !std::io::stdin().is_terminal() {
+        let mut piped = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut piped)
+            .map_err(|e| CliError::failed("Standard input could not be read.").because(e))?;
+        let piped = String::from_utf8_lossy(&piped);
+        if !piped.trim().is_empty() {
+            let gap = if prompt.is_empty() { "" } else { "\n\n" };
+            prompt = format!("{prompt}{gap}{}", piped.trim_end());
+        }
+    }
+    if prompt.trim().is_empty() {
+        return Err(CliError::usage("There is no prompt.")
+            .next("segno run \"fix the failing test\", or pipe the task in."));
+    }
+    Ok(prompt)
+}

@@ -1,0 +1,231 @@
+//! From the command line to a working agent.
+//!
+//! Responsible for: putting store, model, tools and surroundings together for `run` and interactive
+//! sessions, the same way for both. Must not: print, or hold any rule about records.
+
+mod model;
+mod signals;
+mod watch;
+
+pub use model::{ModelChoice, Wanted, default_model};
+pub use signals::Signals;
+pub use watch::{JsonWatch, TextWatch, call_line, end_sentence};
+
+use crate::args::{AgentArgs, quoted};
+use crate::config::{self, Config};
+use crate::error::{CliError, ExitCode};
+use crate::home::Home;
+use crate::stores::{Log, Stores};
+use segno_agent::permission::{Mode, PrefixRule};
+use segno_agent::project::Project;
+use segno_agent::provider::{Credentials, ProviderId, Secret};
+use segno_agent::tool::{Asker, Toolbox, ToolboxConfig};
+use segno_agent::{Agent, Surroundings, World, instructions};
+use segno_model::SessionId;
+use segno_model::finding::Finding;
+use segno_model::record::{FORMAT, Header, RunEnd};
+use segno_model::store::{
+    DamagedSession as _, HeldSession as _, Ids as _, Judged, SessionStore as _, StoreError,
+};
+use segno_runtime::{RetryPolicy, Session};
+use segno_store::{FileDamaged, SystemClock, UuidIds, this_process};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything that is the same for all sessions of this process.
+pub struct Engine {
+    /// Where sessions are.
+    pub stores: Stores,
+    /// The user's configuration.
+    pub config: Config,
+    /// The keys at hand.
+    pub credentials: Credentials,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// What is known of it.
+    pub project: Project,
+}
+
+/// A session that was opened for work.
+pub enum OpenedSession {
+    /// It can go on.
+    Ready(Box<Session<Log>>),
+    /// Damage lies in what the next request needs: a person has to decide first.
+    Damaged(Box<FileDamaged<segno_store::RealDisk>>),
+}
+
+impl Engine {
+    /// Reads the configuration and looks at the working directory. Writes nothing.
+    ///
+    /// # Errors
+    /// When the configuration is unusable or the working directory is gone.
+    pub async fn load(home: Home) -> Result<Self, CliError> {
+        let cwd = std::env::current_dir().map_err(|e| {
+            CliError::failed("The working directory cannot be used.")
+                .because(e)
+                .next("Change to a directory that exists.")
+        })?;
+        let config = config::read(&home.config)?;
+        let keys = config.keys.iter();
+        let keys = keys.filter_map(|(name, key)| Some((name.clone(), Secret::new(key)?)));
+        let credentials = Credentials::from_env(keys.collect());
+        let project = Project::look(&cwd).await;
+        Ok(Self { stores: Stores::new(home), config, credentials, cwd, project })
+    }
+
+    /// A new session of this project; nothing exists before its first input.
+    #[must_use]
+    pub fn new_session(&self) -> Session<Log> {
+        let header = Header {
+            format: FORMAT,
+            id: UuidIds.session_id(),
+            project: self.project.facts.clone(),
+            git: self.project.git.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            origin: None,
+            launch: None,
+        };
+        Session::new(self.stores.files.create(header), Arc::new(SystemClock))
+    }
+
+    /// Takes the writer's right to a session and judges it. Changes no byte.
+    ///
+    /// # Errors
+    /// When it is held by somebody else, cannot be read, or may only be read.
+    pub async fn open(&self, id: &SessionId) -> Result<OpenedSession, CliError> {
+        let held = self.stores.files.open(id).await.map_err(|e| name_session(e, id))?;
+        match held.judge().await.map_err(|e| name_session(e, id))? {
+            Judged::Sound(opened) => {
+                let session = Session::resume(opened, Arc::new(SystemClock));
+                Ok(OpenedSession::Ready(Box::new(session)))
+            }
+            Judged::Damaged(damaged) => Ok(OpenedSession::Damaged(Box::new(damaged))),
+        }
+    }
+
+    /// As [`Engine::open`], for scripts: damage is an error with the exact commands to decide.
+    ///
+    /// # Errors
+    /// As [`Engine::open`], and for damage.
+    pub async fn open_sound(&self, id: &SessionId) -> Result<Session<Log>, CliError> {
+        match self.open(id).await? {
+            OpenedSession::Ready(session) => Ok(*session),
+            OpenedSession::Damaged(damaged) => Err(damaged_error(id, damaged.findings())),
+        }
+    }
+
+    /// What is around the working directory now.
+    #[must_use]
+    pub fn surroundings(&self) -> Surroundings {
+        let user = self.stores.home.instructions();
+        let root = self.project.root.as_deref();
+        let instructions = instructions::load(&self.cwd, root, Some(&user));
+        let cwd = self.cwd.display().to_string();
+        Surroundings {
+            system: instructions::system_prompt(&cwd, &instructions::platform(), &instructions),
+            instructions,
+            cwd,
+            git: self.project.git.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// An agent over a session. Without somebody who asks, what would ask is refused.
+    #[must_use]
+    pub fn agent(
+        &self,
+        session: Session<Log>,
+        mode: Mode,
+        asker: Option<Arc<dyn Asker>>,
+    ) -> Agent<Log, Toolbox> {
+        let home = &self.stores.home;
+        let config_dir = home.config.parent().map(PathBuf::from);
+        let tools = Toolbox::new(ToolboxConfig {
+            cwd: self.cwd.clone(),
+            root: self.project.root.clone().unwrap_or_else(|| self.cwd.clone()),
+            home: home.user.clone(),
+            own: [Some(home.data.clone()), config_dir].into_iter().flatten().collect(),
+            mode,
+            rules: self.config.allow.iter().filter_map(|rule| PrefixRule::parse(rule)).collect(),
+            hidden_env: ProviderId::ALL
+                .iter()
+                .flat_map(|p| p.key_variables())
+                .map(|name| (*name).to_owned())
+                .collect(),
+            asker,
+        });
+        Agent::new(session, tools, self.surroundings(), world())
+    }
+
+    /// The permission mode: the option, the configuration, `ask`.
+    ///
+    /// # Errors
+    /// When the configuration names one that does not exist.
+    pub fn mode(&self, args: &AgentArgs) -> Result<Mode, CliError> {
+        if let Some(permission) = args.permission {
+            return Ok(permission.mode());
+        }
+        let Some(name) = &self.config.permission else { return Ok(Mode::Ask) };
+        Mode::parse(name).ok_or_else(|| {
+            CliError::usage(format!("The configuration's permission `{name}` is not one."))
+                .next("It is read-only, ask, edits or all.")
+        })
+    }
+}
+
+fn world() -> World {
+    World {
+        clock: Arc::new(SystemClock),
+        sleep: Arc::new(|ms| Box::pin(tokio::time::sleep(Duration::from_millis(ms)))),
+        owner: this_process(&SystemClock),
+        retry: RetryPolicy::default(),
+    }
+}
+
+/// The command that resumes a session.
+#[must_use]
+pub fn resume_command(id: &SessionId, model: &ModelChoice) -> String {
+    let mut command = format!("segno resume {id}");
+    if let Some(url) = model.base_url.as_deref().filter(|url| !model::is_loopback(url)) {
+        command.push_str(&format!(" --base-url {}", quoted(url)));
+    }
+    command
+}
+
+/// What a script gets for a run's end.
+#[must_use]
+pub fn exit_of(end: RunEnd) -> ExitCode {
+    match end {
+        RunEnd::Completed => ExitCode::Done,
+        RunEnd::Failed | RunEnd::Exhausted => ExitCode::Failed,
+        RunEnd::Stopped => ExitCode::Stopped,
+        RunEnd::Suspended => ExitCode::Suspended,
+    }
+}
+
+fn name_session(error: StoreError, id: &SessionId) -> CliError {
+    let held = matches!(error, StoreError::Held(_));
+    let error = CliError::from(error);
+    if held {
+        return error.next(format!(
+            "`segno show {id}` reads it; `segno fork {id}` makes a copy to go on with."
+        ));
+    }
+    error
+}
+
+/// Damage, as a script is told.
+#[must_use]
+pub fn damaged_error(id: &SessionId, findings: &[Finding]) -> CliError {
+    let found: Vec<String> = findings.iter().map(|f| f.sentence.clone()).collect();
+    CliError::new(
+        ExitCode::Damaged,
+        "The session is damaged where the next request needs it, and needs a decision.",
+    )
+    .because(found.join("\n"))
+    .next(format!(
+        "`segno repair {id}` shows what is wrong and settles it; `segno fork {id}` goes on in a \
+         copy; `segno show {id}` reads it."
+    ))
+}

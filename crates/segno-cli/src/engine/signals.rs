@@ -1,0 +1,106 @@
+//! Ctrl-C, SIGTERM and SIGHUP, as stops of the turn that runs.
+//!
+//! Responsible for: the first Ctrl-C stops the turn for good, the second leaves as well; a termination or
+//! a closed terminal ends cleanly, with what is known on disk. Must not: end the process by itself while
+//! a turn runs, except on a third Ctrl-C.
+
+use segno_runtime::{Stop, StopHandle, StopKind};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Ctrl-Cs in one turn after which the process ends at once.
+const IMPATIENT: u8 = 3;
+
+#[derive(Default)]
+struct Shared {
+    turn: Mutex<Option<StopHandle>>,
+    presses: AtomicU8,
+    leaving: Arc<AtomicBool>,
+}
+
+/// What arrives from outside.
+#[derive(Clone, Default)]
+pub struct Signals {
+    shared: Arc<Shared>,
+}
+
+impl Signals {
+    /// Starts listening; must be called within the async runtime.
+    ///
+    /// # Errors
+    /// When the system allows no handlers.
+    pub fn listen() -> std::io::Result<Self> {
+        let signals = Self::default();
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let shared = Arc::clone(&signals.shared);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => shared.interrupted(),
+                    _ = terminate.recv() => shared.leave(StopKind::Shutdown),
+                    _ = hangup.recv() => shared.leave(StopKind::Shutdown),
+                }
+            }
+        });
+        Ok(signals)
+    }
+
+    /// A turn begins: what arrives stops it.
+    #[must_use]
+    pub fn begin_turn(&self) -> Stop {
+        let (handle, stop) = StopHandle::new();
+        if self.is_leaving() {
+            handle.stop(StopKind::Shutdown);
+        }
+        self.shared.presses.store(0, Ordering::SeqCst);
+        *self.shared.turn() = Some(handle);
+        stop
+    }
+
+    /// The turn is over.
+    pub fn end_turn(&self) {
+        *self.shared.turn() = None;
+    }
+
+    /// Whether the process is to end.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.shared.leaving.load(Ordering::SeqCst)
+    }
+
+    /// The flag behind [`Signals::is_leaving`], for the line editor.
+    #[must_use]
+    pub fn leaving(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.shared.leaving)
+    }
+}
+
+impl Shared {
+    fn turn(&self) -> std::sync::MutexGuard<'_, Option<StopHandle>> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn interrupted(&self) {
+        let presses = self.presses.fetch_add(1, Ordering::SeqCst) + 1;
+        if presses >= IMPATIENT {
+            std::process::exit(i32::from(crate::error::ExitCode::Stopped as u8));
+        }
+        match &*self.turn() {
+            Some(handle) => handle.stop(StopKind::User),
+            None => self.leaving.store(true, Ordering::SeqCst),
+        }
+        if presses > 1 {
+            self.leaving.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn leave(&self, kind: StopKind) {
+        self.leaving.store(true, Ordering::SeqCst);
+        if let Some(handle) = &*self.turn() {
+            handle.stop(kind);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! What a person or a script sees of a run.
+//!
+//! Responsible for: events as terminal text and as JSON lines (`docs/protocol/run-events.md`). Must not:
+//! decide anything, or show stored text uncleaned.
+
+use crate::error::ExitCode;
+use crate::terminal::markdown::Markdown;
+use crate::terminal::{Screen, Text, Tone, clean, diff};
+use segno_model::Record;
+use segno_model::record::{
+    Block, Body, Message, Outcome, RunEnd, StepStatus, Task, ToolCall, ToolMessage,
+};
+use segno_runtime::{Event, Finished, Observer, Progress, StreamEvent};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// How many lines of a running command are shown as they come.
+const LIVE_LINES: usize = 12;
+
+/// How many lines of a diff are shown.
+const DIFF_LINES: usize = 40;
+
+/// Shows a run as text.
+pub struct TextWatch<'a> {
+    screen: &'a mut Screen,
+    markdown: Markdown,
+    /// Whether the line that the cursor is on has something on it.
+    in_line: bool,
+    thinking: bool,
+    live_lines: HashMap<String, usize>,
+}
+
+impl<'a> TextWatch<'a> {
+    /// Shows on this screen.
+    pub fn new(screen: &'a mut Screen) -> Self {
+        Self {
+            screen,
+            markdown: Markdown::default(),
+            in_line: false,
+            thinking: false,
+            live_lines: HashMap::new(),
+        }
+    }
+
+    /// Ends what is being streamed, and the line that it is on.
+    pub fn settle(&mut self) {
+        let rest = std::mem::take(&mut self.markdown).finish();
+        self.show(rest);
+        if self.in_line {
+            self.screen.line(Text::default());
+            self.in_line = false;
+        }
+        self.thinking = false;
+        self.screen.flush();
+    }
+
+    fn show(&mut self, text: Text) {
+        if !text.is_empty() {
+            self.in_line = !text.plain().ends_with('\n');
+            self.screen.text(text);
+            self.screen.flush();
+        }
+    }
+
+    fn line(&mut self, text: Text) {
+        self.settle();
+        let width = self.screen.look().columns;
+        self.screen.line(text.cut(width));
+        self.screen.flush();
+    }
+
+    fn stream(&mut self, event: &StreamEvent) {
+        match event {
+            StreamEvent::Text(text) => {
+                if self.thinking {
+                    self.settle();
+                }
+                let shown = self.markdown.push(text);
+                self.show(shown);
+            }
+            StreamEvent::Thinking(text) => {
+                if !self.thinking {
+                    self.settle();
+                    self.thinking = true;
+                }
+                self.show(Text::default().with(Tone::Dim, text));
+            }
+            StreamEvent::ToolCall { .. } | StreamEvent::Arguments(_) => {}
+        }
+    }
+
+    fn progress(&mut self, call_id: &str, Progress::Output(output): &Progress) {
+        let shown = self.live_lines.entry(call_id.to_owned()).or_default();
+        let mut lines = Vec::new();
+        for line in output.lines() {
+            *shown += 1;
+            match *shown {
+                n if n <= LIVE_LINES => {
+                    lines.push(Text::default().with(Tone::Dim, "  │ ").with(Tone::Dim, line));
+                }
+                n if n == LIVE_LINES + 1 => lines.push(Text::line(Tone::Dim, "  │ …")),
+                _ => {}
+            }
+        }
+        for line in lines {
+            self.line(line);
+        }
+    }
+
+    fn recorded(&mut self, record: &Record) {
+        match &record.body {
+            Body::Message(message) => match &**message {
+                Message::Tool(result) => self.result(result),
+                Message::Assistant(_) => self.settle(),
+                Message::User(_) => {}
+            },
+            Body::Task(task) => self.task(task),
+            _ => {}
+        }
+    }
+
+    fn result(&mut self, result: &ToolMessage) {
+        let text: String = result.content.iter().map(block_text).collect();
+        if let Some(at) = diff_start(&text) {
+            self.settle();
+            let width = self.screen.look().columns.saturating_sub(2);
+            let lines = diff::show(&text[at..], width, DIFF_LINES);
+            let indented = |line| Text::default().with(Tone::Plain, "  ").with_text(line);
+            self.screen.lines(lines.into_iter().map(indented));
+            return;
+        }
+        let live = self.live_lines.remove(&result.call_id).is_some();
+        let tone = if result.is_error { Tone::Bad } else { Tone::Dim };
+        let said = if live && !result.is_error { String::new() } else { summary(result, &text) };
+        if !said.is_empty() {
+            self.line(Text::default().with(Tone::Dim, "  └ ").with(tone, &clean::line(&said)));
+        }
+    }
+
+    fn task(&mut self, task: &Task) {
+        self.settle();
+        for step in &task.steps {
+            let (mark, tone) = match step.status {
+                StepStatus::Pending => ("[ ]", Tone::Plain),
+                StepStatus::InProgress => ("[~]", Tone::Strong),
+                StepStatus::Done => ("[x]", Tone::Good),
+                StepStatus::Dropped => ("[-]", Tone::Dim),
+            };
+            let text = clean::line(&step.text);
+            self.line(Text::line(tone, &format!("{mark} {text}")));
+        }
+    }
+}
+
+impl Observer for TextWatch<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Recorded(record) => self.recorded(record),
+            Event::Asking { .. } => {}
+            Event::Stream(event) => self.stream(&event),
+            Event::Retry { reason, wait_ms } => {
+                let seconds = wait_ms.div_ceil(1000);
+                let text = format!("{reason}; trying again in {seconds} s");
+                self.line(Text::line(Tone::Warning, &text));
+            }
+            Event::ToolStarted(call) => self.line(call_line(call)),
+            Event::ToolProgress { call_id, progress } => self.progress(call_id, &progress),
+            Event::Paused { reason } => {
+                self.line(Text::line(Tone::Warning, &format!("waiting: {reason}")));
+            }
+        }
+    }
+}
+
+/// A tool call in one line: its name and what it is about.
+#[must_use]
+pub fn call_line(call: &ToolCall) -> Text {
+    Text::line(Tone::Accent, "● ")
+        .with(Tone::Accent, &clean::line(&call.name))
+        .with(Tone::Plain, " ")
+        .with(Tone::Plain, &clean::reveal(&subject(call)))
+}
+
+/// The argument that says what a call is about.
+fn subject(call: &ToolCall) -> String {
+    let Ok(Value::Object(arguments)) = serde_json::from_str(&call.arguments) else {
+        return call.arguments.clone();
+    };
+    let names = ["command", "path", "pattern", "file_path"];
+    let named = names.iter().filter_map(|name| arguments.get(*name)).filter_map(Value::as_str);
+    named.take(2).collect::<Vec<_>>().join("  ")
+}
+
+fn block_text(block: &Block) -> String {
+    match block {
+        Block::Text { text } => text.head().to_owned(),
+        Block::Image { media_type, .. } => format!("[{media_type}]"),
+        Block::Unknown => String::new(),
+    }
+}
+
+/// Where a unified diff begins in a text.
+fn diff_start(text: &str) -> Option<usize> {
+    if text.starts_with("--- ") { Some(0) } else { text.find("\n--- ").map(|at| at + 1) }
+        .filter(|at| text[*at..].contains("\n+++ "))
+}
+
+fn summary(result: &ToolMessage, text: &str) -> String {
+    let lines = text.lines().count();
+    match result.outcome {
+        Outcome::Done if lines > 1 => format!("{lines} lines"),
+        Outcome::Failed => text.lines().last().unwrap_or_default().to_owned(),
+        _ => text.lines().next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// How a run ended, when there is more to say than that it is over.
+#[must_use]
+pub fn end_sentence(finished: &Finished) -> Option<Text> {
+    let reason = finished.reason.as_deref();
+    let said = |what: &str| match reason {
+        Some(reason) => format!("{what}: {reason}"),
+        None => what.to_owned(),
+    };
+    match finished.end {
+        RunEnd::Completed => reason.map(|r| Text::line(Tone::Warning, r)),
+        RunEnd::Failed => Some(Text::line(Tone::Bad, &said("failed"))),
+        RunEnd::Stopped => Some(Text::line(Tone::Warning, "stopped")),
+        RunEnd::Suspended => Some(Text::line(Tone::Warning, &said("suspended"))),
+        RunEnd::Exhausted => Some(Text::line(Tone::Warning, &said("ended"))),
+    }
+}
+
+/// Shows a run as JSON lines.
+pub struct JsonWatch<'a> {
+    screen: &'a mut Screen,
+}
+
+impl<'a> JsonWatch<'a> {
+    /// Shows on this screen; the first line names the session.
+    pub fn new(screen: &'a mut Screen, session: &str, model: &str) -> Self {
+        screen.json(&json!({"event": "session", "version": 1, "session": session, "model": model}));
+        screen.flush();
+        Self { screen }
+    }
+
+    /// The last line.
+    pub fn end(self, finished: &Finished, exit: ExitCode, resume: Option<&str>) {
+        self.screen.json(&json!({
+            "event": "end",
+            "end": finished.end,
+            "reason": finished.reason,
+            "text": finished.text,
+            "exit": exit as u8,
+            "resume": resume,
+        }));
+        self.screen.flush();
+    }
+
+    fn write(&mut self, value: &Value) {
+        self.screen.json(value);
+        self.screen.flush();
+    }
+}
+
+impl Observer for JsonWatch<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        let value = match event {
+            Event::Recorded(record) => return self.record(record),
+            Event::Asking { attempt } => json!({"event": "asking", "attempt": attempt}),
+            Event::Stream(StreamEvent::Text(text)) => json!({"event": "text", "text": text}),
+            Event::Stream(StreamEvent::Thinking(text)) => {
+                json!({"event": "thinking", "text": text})
+            }
+            Event::Stream(StreamEvent::ToolCall { .. } | StreamEvent::Arguments(_)) => return,
+            Event::Retry { reason, wait_ms } => {
+                json!({"event": "retry", "reason": reason, "wait_ms": wait_ms})
+            }
+            Event::ToolStarted(call) => {
+                json!({"event": "tool_started", "call_id": call.id, "tool": call.name,
+                    "arguments": call.arguments})
+            }
+            Event::ToolProgress { call_id, progress: Progress::Output(text) } => {
+                json!({"event": "tool_output", "call_id": call_id, "text": text})
+            }
+            Event::Paused { reason } => json!({"event": "paused", "reason": reason}),
+        };
+        self.write(&value);
+    }
+}
+
+impl JsonWatch<'_> {
+    /// A record's own line, as it is on disk; what strict readers refuse in it is made readable.
+    fn record(&mut self, record: &Record) {
+        #[derive(serde::Serialize)]
+        struct Line<'a> {
+            event: &'static str,
+            seq: u64,
+            record: &'a RawValue,
+        }
+        let line = segno_model::line::readable_json(&record.line);
+        let Ok(text) = std::str::from_utf8(&line) else { return };
+        let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return };
+        self.screen.json(&Line { event: "record", seq: record.seq(), record: raw });
+        self.screen.flush();
+    }
+}
