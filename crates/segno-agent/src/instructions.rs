@@ -45,7 +45,12 @@ pub fn load(cwd: &Path, root: Option<&Path>, user: Option<&Path>) -> Vec<Instruc
         if seen.contains(&real) {
             continue;
         }
+        let leads_to_secrets = crate::tool::has_secret_component(&real);
         seen.push(real);
+        if leads_to_secrets {
+            found.push(unread(&path, "it leads to where credentials are kept"));
+            continue;
+        }
         let instruction = read(&path, MAX_FILE.min(room));
         room -= instruction.text.len().min(room);
         if !instruction.text.trim().is_empty() || instruction.note.is_some() {
@@ -69,22 +74,24 @@ fn directories(cwd: &Path, root: Option<&Path>) -> Vec<PathBuf> {
     all
 }
 
+fn unread(path: &Path, why: &str) -> Instruction {
+    let shown = path.display().to_string();
+    let note = Some(format!("{shown} was not used: {why}"));
+    let file = InstructionFile { path: shown, sha256: sha256_hex(&[]) };
+    Instruction { file, text: String::new(), note }
+}
+
 fn read(path: &Path, room: usize) -> Instruction {
     let shown = path.display().to_string();
     let file = |bytes: &[u8]| InstructionFile { path: shown.clone(), sha256: sha256_hex(bytes) };
-    let unread = |why: String| Instruction {
-        file: file(&[]),
-        text: String::new(),
-        note: Some(format!("{shown} was not used: {why}")),
-    };
     match std::fs::metadata(path) {
-        Ok(meta) if meta.len() > MAX_READ => return unread(format!("{} bytes", meta.len())),
-        Err(error) => return unread(error.to_string()),
+        Ok(meta) if meta.len() > MAX_READ => return unread(path, &format!("{} bytes", meta.len())),
+        Err(error) => return unread(path, &error.to_string()),
         Ok(_) => {}
     }
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
-        Err(error) => return unread(error.to_string()),
+        Err(error) => return unread(path, &error.to_string()),
     };
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text).replace("\r\n", "\n");

@@ -135,7 +135,7 @@ proptest! {
     fn nothing_hides_a_command(
         before in "(ls|cat a|cd src|true|echo x|git status|X=1|)",
         joint in "(;|&&|\\|\\||\\||&|\n| \\$\\(| <\\()",
-        wrap in "(rm -rf x|sudo ls|\\(rm x\\)|\\{ rm x; \\}|env rm x|timeout 5 rm x|bash -c 'rm x'|xargs rm|find . -delete)",
+        wrap in "(rm -rf x|sudo ls|\\(rm x\\)|\\{ rm x; \\}|env rm x|timeout 5 rm x|bash -c 'rm x'|xargs rm|find [.] -delete)",
         after in "( > /dev/null| \\| cat|; ls| && true| # c|)",
     ) {
         let close = if joint.ends_with('(') { ")" } else { "" };

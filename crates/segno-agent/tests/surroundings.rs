@@ -72,6 +72,16 @@ fn one_file_under_two_names_counts_once() {
     assert_eq!(texts(&root.join("d"), Some(&root), Some(&root.join("AGENTS.md"))), ["same"]);
 }
 
+/// A repository cannot slip a person's keys into the prompt. Covers: G17.
+#[test]
+fn a_link_to_credentials_is_not_followed() {
+    let (_keep, root) = tree(&[(".ssh/id", "PRIVATE"), ("repo/x", "")]);
+    symlink("../.ssh/id", root.join("repo/AGENTS.md")).unwrap();
+    let found = load(&root.join("repo"), None, None);
+    assert!(found[0].note.as_deref().is_some_and(|n| n.contains("credentials")), "{found:?}");
+    assert!(!system_prompt("/", "linux", &found).contains("PRIVATE"));
+}
+
 #[test]
 fn odd_files_are_taken_or_said() {
     let (_keep, root) = tree(&[

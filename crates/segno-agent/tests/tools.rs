@@ -32,6 +32,8 @@ async fn check(place: &Place, tool: &str, arguments: serde_json::Value, want: Wa
     };
     assert_eq!(output.is_error, error, "{tool} {arguments}: {shown}");
     assert!(shown.contains(part), "{tool} {arguments}: wanted {part:?} in:\n{shown}");
+    let root = place.root().display().to_string();
+    assert!(!shown.contains(&root), "paths are shown relative: {shown}");
 }
 
 /// Arguments come as the model wrote them; whatever is wrong with them is said, and nothing runs.
@@ -206,7 +208,7 @@ async fn write_makes_files_and_directories_and_shows_what_changed() {
         (json!({"path": "old.txt", "content": "one\n2\n"}), Says("-two\n+2\n")),
         (json!({"path": "same", "content": "same"}), Says("unchanged")),
         (json!({"path": "ünï/日本.txt", "content": "x"}), Says("created ünï/日本.txt")),
-        (json!({"path": "d", "content": "x"}), Fails("is a directory")),
+        (json!({"path": "d", "content": "x"}), Fails("d is a directory")),
         (json!({"path": "e/", "content": "x"}), Fails("names a directory")),
         (json!({"path": "new.txt/x", "content": "x"}), Fails("ot a directory")),
         (json!({"path": "/dev/null", "content": "x"}), Fails("not a regular file")),

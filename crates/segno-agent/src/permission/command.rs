@@ -456,7 +456,7 @@ impl Walk<'_> {
 }
 
 /// Whether the grammar and the shell could part the text differently: control characters, foreign white
-/// space, or a line that is continued in the middle of a word.
+/// space, escaped blanks, or a line that is continued in the middle of a word.
 fn is_ambiguous(text: &str) -> bool {
     let odd = |c: char| match c {
         ' ' | '\t' | '\n' => false,
@@ -464,7 +464,11 @@ fn is_ambiguous(text: &str) -> bool {
     };
     let mut lines: Vec<&str> = text.split("\\\n").collect();
     lines.pop();
-    text.contains(odd) || lines.iter().any(|line| !line.ends_with([' ', '\t', '\n']))
+    // The grammar takes an escaped blank for a blank; to the shell it is a part of the word.
+    let escaped_blank = text.contains("\\ ") || text.contains("\\\t");
+    text.contains(odd)
+        || escaped_blank
+        || lines.iter().any(|line| !line.ends_with([' ', '\t', '\n']))
 }
 
 /// A word without quotes.

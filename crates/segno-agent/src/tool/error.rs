@@ -3,6 +3,7 @@
 //! Responsible for: the kinds of failure and what each says about the effect. Must not: decide what
 //! to do about one.
 
+use super::workspace::Workspace;
 use segno_model::record::Outcome;
 use segno_runtime::{StopKind, ToolOutput};
 use std::path::Path;
@@ -50,13 +51,13 @@ impl ToolError {
     }
 
     /// The result that the model gets.
-    pub(crate) fn into_output(self) -> ToolOutput {
-        let outcome = match &self {
+    pub(crate) fn output(&self, workspace: &Workspace) -> ToolOutput {
+        let outcome = match self {
             Self::Arguments(_) | Self::NotStarted(_) => Outcome::NotRun,
             Self::Refused(_) | Self::Io { .. } => Outcome::Failed,
             Self::Unsure(_) => Outcome::Unknown,
             Self::Stopped(_) => Outcome::Stopped,
         };
-        ToolOutput::new(self.to_string(), true, outcome)
+        ToolOutput::new(workspace.shorten(&self.to_string()), true, outcome)
     }
 }

@@ -313,7 +313,7 @@ impl Tools for Toolbox {
             Ok(examined) => self.verdict(call, &examined),
             Err(error) => Err(error),
         };
-        judged.unwrap_or_else(|error| Verdict::Refuse(error.into_output()))
+        judged.unwrap_or_else(|error| Verdict::Refuse(error.output(&self.workspace)))
     }
 
     async fn ask(&self, call: &ToolCall, question: &str) -> Answer {
@@ -325,7 +325,7 @@ impl Tools for Toolbox {
     }
 
     async fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> ToolOutput {
-        self.execute(call, &run).await.unwrap_or_else(ToolError::into_output)
+        self.execute(call, &run).await.unwrap_or_else(|error| error.output(&self.workspace))
     }
 }
 

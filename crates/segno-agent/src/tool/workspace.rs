@@ -114,6 +114,14 @@ impl Workspace {
         }
     }
 
+    /// A text in which paths under the working directory are shown relative to it.
+    pub(crate) fn shorten(&self, text: &str) -> String {
+        match self.cwd.to_str() {
+            Some(cwd) if cwd.len() > 1 => text.replace(&format!("{cwd}/"), ""),
+            _ => text.to_owned(),
+        }
+    }
+
     /// Where a resolved path lies, for writing.
     pub(crate) fn place(&self, path: &Path) -> Place {
         if self.own.iter().any(|own| path.starts_with(own)) {
