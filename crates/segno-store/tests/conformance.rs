@@ -1,136 +1,40 @@
-//! The file store does what every store must, on a real and on a simulated disk.
+//! The file store does what every store must: on the simulated disk and on a real one.
+//!
+//! Responsible for: the benches. Must not: contain cases; those are the testkit's.
+
+#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use segno_model::SessionId;
 use segno_model::record::BlobRef;
-use segno_store::disk::{Disk, DiskFile, Writes};
 use segno_store::{FileStore, RealDisk};
 use segno_testkit::sim_disk::{self, OpKind, SimDisk};
 use segno_testkit::store_suite::{Ability, Bench, Fault};
+use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
 
-const ROOT: &str = "/segno";
-
-/// The whole file, or none.
-fn read<D: Disk>(disk: &D, path: &Path) -> Option<Vec<u8>> {
-    let file = disk.open_read(path).ok()?;
-    let length = usize::try_from(file.meta().expect("it is open").len).expect("it fits");
-    let mut bytes = vec![0; length];
-    let mut at = 0;
-    while at < length {
-        at += file.read_at(&mut bytes[at..], at as u64).expect("it can be read");
-    }
-    Some(bytes)
-}
-
-/// Replaces a file as an editor does: another file under the same name.
-fn replace<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) {
-    let new = path.with_extension("new");
-    let file = disk.create_new(&new, Writes::Sequential).expect("it can be created");
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let n = file.write(rest).expect("it can be written");
-        rest = &rest[n..];
-    }
-    file.sync_all().expect("it can be synced");
-    disk.rename(&new, path).expect("it can be renamed");
-    disk.sync_dir(path.parent().expect("a directory")).expect("it can be synced");
-}
-
-fn log_of<D: Disk>(store: &FileStore<D>, disk: &D, id: &SessionId) -> Option<Vec<u8>> {
-    read(disk, &store.log_path(id).ok()?)
-}
-
-fn set_log<D: Disk>(store: &FileStore<D>, disk: &D, id: &SessionId, bytes: &[u8]) {
-    replace(disk, &store.log_path(id).expect("the session exists"), bytes);
-}
-
-fn set_blob<D: Disk>(
-    store: &FileStore<D>,
-    disk: &D,
-    id: &SessionId,
-    blob: &BlobRef,
-    bytes: Option<&[u8]>,
-) {
-    let log: PathBuf = store.log_path(id).expect("the session exists");
-    let path = log.with_file_name("blobs").join(&blob.blob);
-    match bytes {
-        Some(bytes) => replace(disk, &path, bytes),
-        None => disk.remove_file(&path).expect("the blob exists"),
-    }
-}
-
-struct Real {
-    place: TempDir,
-    store: FileStore<RealDisk>,
-}
-
-impl Bench for Real {
-    type Store = FileStore<RealDisk>;
-
-    fn fresh() -> Self {
-        let place = TempDir::new().expect("a temporary directory");
-        let store = FileStore::new(RealDisk, place.path().join("segno"));
-        Self { place, store }
-    }
-
-    fn store(&self) -> &Self::Store {
-        &self.store
-    }
-
-    fn elsewhere(&self) -> Self::Store {
-        FileStore::new(RealDisk, self.place.path().join("segno"))
-    }
-
-    fn can(&self, ability: Ability) -> bool {
-        ability == Ability::Bytes
-    }
-
-    fn log(&self, id: &SessionId) -> Option<Vec<u8>> {
-        log_of(&self.store, &RealDisk, id)
-    }
-
-    fn set_log(&self, id: &SessionId, bytes: &[u8]) {
-        set_log(&self.store, &RealDisk, id, bytes);
-    }
-
-    fn set_blob(&self, id: &SessionId, blob: &BlobRef, bytes: Option<&[u8]>) {
-        set_blob(&self.store, &RealDisk, id, blob, bytes);
-    }
-
-    fn fail_next(&self, fault: Fault) {
-        panic!("a real disk does not fail on command: {fault:?}");
-    }
-
-    fn heal(&self) {}
-
-    fn crash(&mut self, _: usize) {
-        panic!("a real disk does not lose power on command");
-    }
-
-    fn revoke(&self, _: &SessionId) {
-        panic!("the kernel does not take a lock away");
-    }
-}
-
-struct Sim {
+struct OnSimulatedDisk {
     disk: SimDisk,
     store: FileStore<SimDisk>,
 }
 
-impl Sim {
-    fn on(disk: SimDisk) -> Self {
-        let store = FileStore::new(disk.clone(), ROOT);
+impl OnSimulatedDisk {
+    fn of(disk: SimDisk) -> Self {
+        let store = FileStore::new(disk.clone(), "/segno");
         Self { disk, store }
+    }
+
+    fn blob_path(&self, id: &SessionId, blob: &BlobRef) -> PathBuf {
+        self.store.log_path(id).unwrap().with_file_name("blobs").join(&blob.blob)
     }
 }
 
-impl Bench for Sim {
+impl Bench for OnSimulatedDisk {
     type Store = FileStore<SimDisk>;
 
     fn fresh() -> Self {
-        Self::on(SimDisk::new(1))
+        Self::of(SimDisk::new(7))
     }
 
     fn store(&self) -> &Self::Store {
@@ -138,7 +42,7 @@ impl Bench for Sim {
     }
 
     fn elsewhere(&self) -> Self::Store {
-        FileStore::new(self.disk.clone(), ROOT)
+        FileStore::new(self.disk.clone(), "/segno")
     }
 
     fn can(&self, ability: Ability) -> bool {
@@ -146,15 +50,19 @@ impl Bench for Sim {
     }
 
     fn log(&self, id: &SessionId) -> Option<Vec<u8>> {
-        log_of(&self.store, &self.disk, id)
+        self.disk.peek(&self.store.log_path(id).ok()?)
     }
 
     fn set_log(&self, id: &SessionId, bytes: &[u8]) {
-        set_log(&self.store, &self.disk, id, bytes);
+        self.disk.poke(&self.store.log_path(id).unwrap(), bytes);
     }
 
     fn set_blob(&self, id: &SessionId, blob: &BlobRef, bytes: Option<&[u8]>) {
-        set_blob(&self.store, &self.disk, id, blob, bytes);
+        let path = self.blob_path(id, blob);
+        match bytes {
+            Some(bytes) => self.disk.poke(&path, bytes),
+            None => segno_store::Disk::remove_file(&self.disk, &path).unwrap(),
+        }
     }
 
     fn fail_next(&self, fault: Fault) {
@@ -162,30 +70,87 @@ impl Bench for Sim {
         match fault {
             Fault::WriteNoRoom => next(OpKind::Write, ErrorKind::StorageFull),
             Fault::WriteBroken => next(OpKind::Write, ErrorKind::Other),
-            Fault::WriteShort => {
-                self.disk.set_capacity(Some(self.disk.used() + 100));
-            }
+            Fault::WriteShort => self.disk.set_capacity(Some(self.disk.used() + 20)),
             Fault::Sync => next(OpKind::Sync, ErrorKind::Other),
         }
     }
 
     fn heal(&self) {
-        self.disk.set_capacity(None);
+        self.disk.heal();
     }
 
-    fn crash(&mut self, _: usize) {
-        *self = Self::on(self.disk.crash());
+    fn crash(&mut self, _keep: usize) {
+        *self = Self::of(self.disk.crash());
     }
 
-    fn revoke(&self, _: &SessionId) {
-        panic!("the kernel does not take a lock away");
+    fn revoke(&self, _id: &SessionId) {
+        unreachable!("a kernel lock cannot be taken away");
     }
 }
 
-mod real_disk {
-    segno_testkit::store_suite!(super::Real);
+struct OnRealDisk {
+    root: TempDir,
+    store: FileStore<RealDisk>,
 }
 
-mod simulated_disk {
-    segno_testkit::store_suite!(super::Sim);
+impl Bench for OnRealDisk {
+    type Store = FileStore<RealDisk>;
+
+    fn fresh() -> Self {
+        // Memory where the system offers it: the calls are the same, and thousands of syncs cost nothing.
+        let memory = tempfile::tempdir_in("/dev/shm");
+        let root = memory.or_else(|_| tempfile::tempdir()).unwrap();
+        let store = FileStore::new(RealDisk, root.path());
+        Self { root, store }
+    }
+
+    fn store(&self) -> &Self::Store {
+        &self.store
+    }
+
+    fn elsewhere(&self) -> Self::Store {
+        FileStore::new(RealDisk, self.root.path())
+    }
+
+    fn can(&self, ability: Ability) -> bool {
+        ability == Ability::Bytes
+    }
+
+    fn log(&self, id: &SessionId) -> Option<Vec<u8>> {
+        fs::read(self.store.log_path(id).ok()?).ok()
+    }
+
+    fn set_log(&self, id: &SessionId, bytes: &[u8]) {
+        fs::write(self.store.log_path(id).unwrap(), bytes).unwrap();
+    }
+
+    fn set_blob(&self, id: &SessionId, blob: &BlobRef, bytes: Option<&[u8]>) {
+        let path = self.store.log_path(id).unwrap().with_file_name("blobs").join(&blob.blob);
+        match bytes {
+            Some(bytes) => fs::write(path, bytes).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+    }
+
+    fn fail_next(&self, _fault: Fault) {
+        unreachable!("a real disk does not fail on command");
+    }
+
+    fn heal(&self) {}
+
+    fn crash(&mut self, _keep: usize) {
+        unreachable!("a real disk does not lose power on command");
+    }
+
+    fn revoke(&self, _id: &SessionId) {
+        unreachable!("a kernel lock cannot be taken away");
+    }
+}
+
+mod on_the_simulated_disk {
+    segno_testkit::store_suite!(super::OnSimulatedDisk);
+}
+
+mod on_a_real_disk {
+    segno_testkit::store_suite!(super::OnRealDisk);
 }

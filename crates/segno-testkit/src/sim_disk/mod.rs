@@ -67,6 +67,14 @@ impl SimDisk {
         self.lock().faults.waiting.push(fault);
     }
 
+    /// No failure is to come any more, and there is room.
+    pub fn heal(&self) {
+        let mut world = self.lock();
+        world.faults.waiting.clear();
+        world.faults.short_writes = false;
+        world.capacity = None;
+    }
+
     /// How many bytes all files together may hold; none is no limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.lock().capacity = bytes;
