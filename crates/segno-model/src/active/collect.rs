@@ -7,7 +7,7 @@ use super::Loaded;
 use super::loader::{Loader, basis_for, sequence};
 use super::path::Broken;
 use crate::finding::{Finding, Severity};
-use crate::id::Seq;
+use crate::id::{Pos, Seq};
 use crate::judge::scan::{crowd, tail_finding};
 use crate::judge::{Damage, DamageKind, Judge, Outcome};
 use crate::line::Record;
@@ -21,6 +21,8 @@ pub(super) fn collect(mut loader: Loader) -> Loaded {
     loader.judge_grown();
     let (mut findings, mut damages) = judged(&loader);
     let mut broken = std::mem::take(&mut loader.walk.broken);
+    findings.extend(first_kept_off_path(&loader));
+    let tip = tip_that_can_be_read(&loader, &broken);
     broken.retain(|b| !mark_blocking(&mut damages, b));
     damages.extend(broken.iter().map(|b| missing(&loader, b)));
     block_what_may_be_active(&loader, &mut damages);
@@ -35,8 +37,9 @@ pub(super) fn collect(mut loader: Loader) -> Loaded {
     let header = header(&loader);
     let origin = if content_end == 0 { 0 } else { loader.image.origin };
     let mut state = std::mem::take(&mut loader.state);
+    state.in_force.tip = tip;
     state.end = (content_end + u64::from(needs_line_end)).saturating_sub(origin);
-    let records = needed(&loader, &state.in_force.context_edits.values().map(|p| p.seq).collect());
+    let records = needed(&loader, &state.in_force.context_edits);
     Loaded {
         header,
         origin,
@@ -86,6 +89,28 @@ fn mark_blocking(damages: &mut [Damage], broken: &Broken) -> bool {
     explained
 }
 
+/// The tip in force: what stands in for it when it cannot be read, so that the next node follows a
+/// node that is there.
+fn tip_that_can_be_read(loader: &Loader, broken: &[Broken]) -> Option<Pos> {
+    let tip = loader.state.tip()?;
+    match broken.iter().find(|b| b.child.is_none() && b.wanted == tip.seq) {
+        Some(broken) => loader.accepted.get(&broken.instead?).map(|r| r.pos()),
+        None => Some(tip),
+    }
+}
+
+fn first_kept_off_path(loader: &Loader) -> Option<Finding> {
+    let compaction = loader.walk.compaction.as_ref().filter(|_| loader.walk.passed_first_kept)?;
+    Some(Finding {
+        code: "first-kept",
+        severity: Severity::Warning,
+        seq: Some(compaction.seq()),
+        sentence: "the first record that this compaction keeps is not on the path".to_owned(),
+        done: "everything on the path after it is kept".to_owned(),
+        ..Finding::default()
+    })
+}
+
 /// A reference to a record that is nowhere, though nothing seems to be missing.
 fn missing(loader: &Loader, broken: &Broken) -> Damage {
     let Broken { child, wanted, instead } = *broken;
@@ -97,7 +122,12 @@ fn missing(loader: &Loader, broken: &Broken) -> Damage {
     };
     let finding = Finding {
         code: "dangling",
-        severity: if settled { Severity::Note } else { Severity::Damage },
+        severity: match child {
+            _ if settled => Severity::Note,
+            Some(_) => Severity::Damage,
+            // A tip or an edit that names nothing is not followed; no record is missing.
+            None => Severity::Warning,
+        },
         line: None,
         offset: None,
         seq: child,
@@ -110,10 +140,10 @@ fn missing(loader: &Loader, broken: &Broken) -> Damage {
         offset: 0,
         bytes: 0,
         sha256: String::new(),
-        lost: Some((wanted, wanted)),
+        lost: child.map(|_| (wanted, wanted)),
         at_header: false,
         settled,
-        blocking: true,
+        blocking: child.is_some(),
         finding,
     }
 }
@@ -156,34 +186,60 @@ fn header(loader: &Loader) -> Option<Header> {
 
 /// The records that the context needs: the path, what belongs to its nodes, kept records, edits in
 /// force, and the results of the path's calls wherever they are.
-fn needed(loader: &Loader, edits: &BTreeSet<Seq>) -> Vec<Record> {
+fn needed(loader: &Loader, edits: &BTreeMap<Seq, Pos>) -> Vec<Record> {
     let walk = &loader.walk;
     let path: BTreeSet<Seq> = walk.path.iter().copied().collect();
     let to_root = walk.compaction.is_none();
     // Whether the node that metadata belongs to is on the path; before the first node it is the root.
     let mut on_path = to_root;
+    let calls = Calls::of(loader);
     let mut records = Vec::new();
     for (seq, record) in &loader.accepted {
         if record.is_node() {
             on_path = path.contains(seq);
         }
         let chosen = match &record.body {
-            Body::ContextEdit(_) => edits.contains(seq),
+            Body::ContextEdit(edit) => {
+                let target = edit.target;
+                let in_force = edits.get(&target).is_some_and(|pos| pos.seq == *seq);
+                in_force && (path.contains(&target) || walk.kept.contains(&target))
+            }
             _ => on_path || walk.kept.contains(seq),
         };
-        if chosen || answers(record, &path, &walk.kept) {
+        if chosen || calls.are_answered_by(record) {
             records.push((**record).clone());
         }
     }
     records
 }
 
-fn answers(record: &Record, path: &BTreeSet<Seq>, kept: &BTreeSet<Seq>) -> bool {
-    let Body::Message(message) = &record.body else { return false };
-    match &**message {
-        Message::Tool(result) => {
-            result.call_seq.is_some_and(|seq| path.contains(&seq) || kept.contains(&seq))
+/// The calls of the replies in the context.
+struct Calls<'a> {
+    replies: BTreeSet<Seq>,
+    ids: BTreeSet<&'a str>,
+}
+
+impl<'a> Calls<'a> {
+    fn of(loader: &'a Loader) -> Self {
+        let mut calls = Self { replies: BTreeSet::new(), ids: BTreeSet::new() };
+        for seq in loader.walk.path.iter().chain(&loader.walk.kept) {
+            let Some(record) = loader.accepted.get(seq) else { continue };
+            if let Body::Message(message) = &record.body
+                && let Message::Assistant(reply) = &**message
+            {
+                calls.replies.insert(*seq);
+                calls.ids.extend(reply.calls().map(|call| call.id.as_str()));
+            }
         }
-        _ => false,
+        calls
+    }
+
+    fn are_answered_by(&self, record: &Record) -> bool {
+        let Body::Message(message) = &record.body else { return false };
+        let Message::Tool(result) = &**message else { return false };
+        match result.call_seq {
+            Some(reply) => self.replies.contains(&reply),
+            None => self.ids.contains(result.call_id.as_str()),
+        }
     }
 }

@@ -204,6 +204,9 @@ impl Loader {
 
     /// Does what can be done with what is there; says what else is needed.
     fn take_step(&mut self) -> Option<Need> {
+        if self.step > Step::End {
+            self.judge_grown();
+        }
         match self.step {
             Step::First => {
                 if self.image.file_end > 0 && self.image.parts.is_empty() {
@@ -299,7 +302,11 @@ impl Loader {
     }
 
     fn load_repairs(&mut self) -> Option<Need> {
-        for pos in self.state.in_force.repairs.clone() {
+        let repairs = self.state.in_force.repairs.clone();
+        if repairs.is_empty() {
+            return None;
+        }
+        for pos in repairs {
             match self.look_up(pos) {
                 Ok(Some(record)) => self.basis.settled.add(&record),
                 Ok(None) => {}

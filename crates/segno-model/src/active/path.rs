@@ -16,6 +16,8 @@ use std::sync::Arc;
 struct Link {
     /// The number; the node itself, or whatever node comes before it if it cannot be read.
     seq: Seq,
+    /// What is named; a parent that is not smaller than its child is never found.
+    named: Seq,
     pos: Option<Pos>,
     /// Where what refers to it begins, in the file: it is before that.
     before: u64,
@@ -42,6 +44,8 @@ pub(super) struct Walk {
     pub(super) compaction: Option<Arc<Record>>,
     /// Nodes from here on are kept.
     first_kept: Option<Seq>,
+    /// Whether the compaction's first kept record turned out not to be on the path.
+    pub(super) passed_first_kept: bool,
     /// Single records kept from before.
     pub(super) kept: BTreeSet<Seq>,
     pub(super) broken: Vec<Broken>,
@@ -57,7 +61,8 @@ enum Found {
 
 impl Walk {
     pub(super) fn begin(&mut self, tip: Option<Pos>, end: u64) {
-        self.link = tip.map(|tip| Link { seq: tip.seq, pos: Some(tip), before: end });
+        self.link =
+            tip.map(|tip| Link { seq: tip.seq, named: tip.seq, pos: Some(tip), before: end });
     }
 }
 
@@ -74,7 +79,7 @@ impl Loader {
                 Found::Instead(node) => {
                     let instead = node.as_ref().map(|n| n.seq());
                     let child = self.walk.path.last().copied();
-                    self.walk.broken.push(Broken { child, wanted: link.seq, instead });
+                    self.walk.broken.push(Broken { child, wanted: link.named, instead });
                     node
                 }
             };
@@ -88,6 +93,7 @@ impl Loader {
         let seq = node.seq();
         let walk = &mut self.walk;
         if walk.first_kept.is_some_and(|first| seq < first) {
+            walk.passed_first_kept = true;
             return None;
         }
         walk.path.push(seq);
@@ -102,11 +108,10 @@ impl Loader {
         if walk.first_kept == Some(seq) {
             return None;
         }
-        // A parent that is not smaller cannot be; whatever comes before stands in for it.
         let parent = node.envelope.parent?;
         let before = self.file_offset(node);
         let pos = node.envelope.parent_at.filter(|pos| pos.seq == parent);
-        Some(Link { seq: parent.min(seq.checked_sub(1)?), pos, before })
+        Some(Link { seq: parent.min(seq), named: parent, pos, before })
     }
 
     fn file_offset(&self, record: &Record) -> u64 {
@@ -115,19 +120,20 @@ impl Loader {
 
     /// Finds a node: among what was read, at its position, or by reading on from what refers to it.
     fn find(&self, link: Link) -> Result<Found, Need> {
-        if let Some(record) = self.accepted.get(&link.seq).filter(|r| r.is_node()) {
+        let before = self.walk.path.last().copied();
+        let possible = before.is_none_or(|child| link.seq < child);
+        let known = self.accepted.get(&link.seq).filter(|r| possible && r.is_node());
+        if let Some(record) = known {
             return Ok(Found::Node(record.clone()));
         }
-        if let Some(pos) = link.pos
+        if let Some(pos) = link.pos.filter(|_| possible)
             && let Some(record) = self.look_up(pos)?
             && record.is_node()
         {
             return Ok(Found::Node(record));
         }
         let last = self.image.parts.len().saturating_sub(1);
-        // What refers to it may be the first thing of its part.
-        let around = self.image.part_at(link.before.saturating_sub(1));
-        let part = around.or_else(|| self.image.part_at(link.before)).unwrap_or(last);
+        let part = self.image.part_at(link.before).unwrap_or(last);
         let begins = self.first_of(part);
         let from = begins.unwrap_or(0).min(link.seq);
         let nodes = self.accepted.range(from..link.seq).rev().map(|(_, record)| record);
@@ -153,7 +159,8 @@ impl Loader {
         let Body::Compaction(body) = &compaction.body else { return None };
         let before = self.file_offset(&compaction);
         for pos in &body.kept {
-            let found = match self.find(Link { seq: pos.seq, pos: Some(*pos), before }) {
+            let kept = Link { seq: pos.seq, named: pos.seq, pos: Some(*pos), before };
+            let found = match self.find(kept) {
                 Ok(found) => found,
                 Err(need) => return Some(need),
             };
@@ -191,7 +198,6 @@ impl Loader {
                 return Some(Need::After(i));
             }
         }
-        self.judge_grown();
         None
     }
 
@@ -225,7 +231,6 @@ impl Loader {
     /// Reads on behind replies with calls that have no result yet, to the end of the log if need be:
     /// a result may lie beside the path.
     pub(super) fn find_results(&mut self) -> Option<Need> {
-        self.judge_grown();
         let results = self.results();
         let mut open = Vec::new();
         for seq in self.walk.path.iter().chain(&self.walk.kept) {

@@ -14,7 +14,7 @@
 //! - *altered*: a well-formed record whose checksum does not match and is not explained like that.
 //! - *malformed*: no record. *fused* when an intact record shares its line.
 //! - *NUL*: a run of zero bytes, as a file system leaves it. *Blank*: white space.
-//! - *carriage return* before the line end and *byte order mark* at the start of the log: harmless.
+//! - *flipped line end* behind a record, *no line end* between two intact records, *carriage return* before the line end and *byte order mark* at the start of the log: harmless.
 
 use super::crc::{self, Places};
 use crate::batch::MAX_LINE_BYTES;
@@ -73,6 +73,10 @@ pub enum PieceKind {
     CarriageReturn,
     /// A byte order mark at the start of the log.
     ByteOrderMark,
+    /// A line end behind a record with one bit flipped.
+    FlippedLineEnd,
+    /// No bytes at all: where two intact records meet without a line end between them.
+    NoLineEnd,
 }
 
 impl PieceKind {
@@ -166,7 +170,10 @@ pub fn classify(line: &[u8], first: bool) -> Vec<Piece> {
         pieces.push(0, start, PieceKind::ByteOrderMark);
     }
     if blank {
-        pieces.push(start, end, PieceKind::Blank);
+        // An empty line is a piece too, but nothing behind a byte order mark is none.
+        if start == 0 || start < end {
+            pieces.push(start, end, PieceKind::Blank);
+        }
     } else if let Ok(record) = line::decode(&line[start..end], 0) {
         pieces.push(start, end, PieceKind::Intact(Arc::new(record)));
     } else {
@@ -185,7 +192,7 @@ struct Pieces<'a> {
 
 impl Pieces<'_> {
     fn push(&mut self, start: usize, end: usize, kind: PieceKind) {
-        if start < end || matches!(kind, PieceKind::Blank) {
+        if start < end || matches!(kind, PieceKind::Blank | PieceKind::NoLineEnd) {
             self.all.push(Piece { at: start, len: end - start, kind });
         }
     }
@@ -195,8 +202,11 @@ impl Pieces<'_> {
         let records = intact_records(&self.line[start..end]);
         let fused = !records.is_empty();
         let mut at = start;
-        for (from, record) in records {
+        for (i, (from, record)) in records.into_iter().enumerate() {
             let (from, to) = (start + from, start + from + record.line.len());
+            if i > 0 && from == at {
+                self.push(at, at, PieceKind::NoLineEnd);
+            }
             self.leftover(at, from, fused);
             self.push(from, to, PieceKind::Intact(Arc::new(record)));
             at = to;
@@ -213,6 +223,11 @@ impl Pieces<'_> {
         };
         let last = bytes.iter().rposition(|b| *b != 0).unwrap_or(first) + 1;
         let core = &bytes[first..last];
+        let after_record = self.all.last().is_some_and(|p| p.kind.record().is_some());
+        if after_record && bytes.len() == 1 && (bytes[0] ^ b'\n').count_ones() == 1 {
+            self.push(start, end, PieceKind::FlippedLineEnd);
+            return;
+        }
         self.push(start, start + first, PieceKind::Nul { sha256: sha256_hex(&bytes[..first]) });
         let kind = if is_blank(core) { PieceKind::Blank } else { no_intact_record(core, fused) };
         self.push(start + first, start + last, kind);

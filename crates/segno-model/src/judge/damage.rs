@@ -124,24 +124,31 @@ pub enum Outcome {
 pub struct Judge<'a> {
     basis: &'a Basis,
     origin: u64,
+    progress: Progress,
+}
+
+/// How far a judge is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Progress {
     tail: Option<Tail>,
-    read_any: bool,
+    /// Whether anything stands where the header should be.
+    begun: bool,
 }
 
 impl<'a> Judge<'a> {
     /// For a log whose line 1 ends at `origin`.
     #[must_use]
     pub fn new(basis: &'a Basis, origin: u64) -> Self {
-        Self { basis, origin, tail: None, read_any: false }
+        Self::resume(basis, origin, Progress::default())
     }
 
     /// Goes on where another one stopped.
-    pub(super) fn resume(basis: &'a Basis, origin: u64, state: (Option<Tail>, bool)) -> Self {
-        Self { basis, origin, tail: state.0, read_any: state.1 }
+    pub(super) fn resume(basis: &'a Basis, origin: u64, progress: Progress) -> Self {
+        Self { basis, origin, progress }
     }
 
-    pub(super) fn suspend(self) -> (Option<Tail>, bool) {
-        (self.tail, self.read_any)
+    pub(super) fn suspend(self) -> Progress {
+        self.progress
     }
 
     /// The verdict on the next fact.
@@ -150,7 +157,7 @@ impl<'a> Judge<'a> {
             What::Record { record, .. } => Some(record),
             _ => None,
         };
-        if let Some(tail) = &mut self.tail {
+        if let Some(tail) = &mut self.progress.tail {
             tail.records += u64::from(record.is_some());
             return Outcome::Tail;
         }
@@ -164,10 +171,11 @@ impl<'a> Judge<'a> {
             }
             (Verdict::Tail, _, _) => {
                 let at = if case.place == Place::Header { 0 } else { fact.at };
-                self.tail = Some(Tail { at, records: u64::from(record.is_some()) });
+                self.progress.tail = Some(Tail { at, records: u64::from(record.is_some()) });
                 Outcome::Tail
             }
             (Verdict::Damage, _, Some(damage)) => {
+                self.progress.begun = true;
                 let finding = say(fact, &case, Severity::Damage);
                 Outcome::Damage(Damage { finding, ..damage })
             }
@@ -181,15 +189,15 @@ impl<'a> Judge<'a> {
     }
 
     fn read(&mut self, record: &Arc<Record>, finding: Option<Finding>) -> Outcome {
-        self.read_any = true;
+        self.progress.begun = true;
         Outcome::Read(record.clone(), finding)
     }
 
-    /// The tail, once the log has been judged up to its end. A log without any record is all tail.
+    /// The tail, once the log has been judged up to its end. A log with nothing but white space is all tail.
     #[must_use]
     pub fn tail(&self, file_end: u64) -> Option<Tail> {
-        let nothing = !self.read_any && file_end > 0;
-        self.tail.clone().or_else(|| nothing.then_some(Tail { at: 0, records: 0 }))
+        let nothing = !self.progress.begun && file_end > 0;
+        self.progress.tail.clone().or_else(|| nothing.then_some(Tail { at: 0, records: 0 }))
     }
 
     fn case(&self, fact: &Fact, settled: bool) -> Case {
@@ -349,6 +357,12 @@ fn formatting_words(what: &What) -> (&'static str, String, &'static str) {
         }
         What::Formatting(PieceKind::ByteOrderMark) => {
             ("byte-order-mark", "the log begins with a byte order mark".into(), IGNORED)
+        }
+        What::Formatting(PieceKind::FlippedLineEnd) => {
+            ("flipped-line-end", "one bit of this line end is flipped".into(), "corrected")
+        }
+        What::Formatting(PieceKind::NoLineEnd) => {
+            ("joined", "two records share this line".into(), "both are read")
         }
         _ => ("blank", "this line is blank".into(), IGNORED),
     }

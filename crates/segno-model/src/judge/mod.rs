@@ -21,7 +21,6 @@ pub use settle::{Settled, plan};
 use crate::id::Seq;
 use crate::line::Record;
 use crate::store::Scanned;
-use sequence::{Order, Sequencer, What};
 
 /// The physical lines of some bytes: where each begins, its bytes without the line end, and whether a
 /// line end follows. Records end at byte 0x0A and nowhere else.
@@ -42,32 +41,10 @@ pub fn mark_of(record: &Record) -> Option<Seq> {
     record.envelope.synced.filter(|synced| *synced < record.seq())
 }
 
-/// The mark and the repairs of a whole log in memory.
-#[must_use]
-pub fn basis_of(bytes: &[u8]) -> Basis {
-    let mut basis = Basis::default();
-    let mut sequencer = Sequencer::new(true);
-    let mut take = |sequencer: &mut Sequencer| {
-        while let Some(fact) = sequencer.next_fact() {
-            if let What::Record { record, order: Order::Next | Order::Displaced, .. } = &fact.what {
-                basis.mark = basis.mark.max(mark_of(record));
-                basis.settled.add(record);
-            }
-        }
-    };
-    for (at, line, ended) in lines(bytes) {
-        sequencer.push(&Line::read(at, line, ended, 0), None, &Settled::default());
-        take(&mut sequencer);
-    }
-    sequencer.finish();
-    take(&mut sequencer);
-    basis
-}
-
-/// Judges a whole log in memory.
+/// Judges a whole log in memory, forward, with the mark and the repairs that resuming would know.
 #[must_use]
 pub fn scan_bytes(bytes: &[u8]) -> Vec<Scanned> {
-    let mut scanner = Scanner::new(basis_of(bytes));
+    let mut scanner = Scanner::new(crate::active::load_bytes(bytes).basis);
     for (_, line, ended) in lines(bytes) {
         scanner.line(line, ended);
     }

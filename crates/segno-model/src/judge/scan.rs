@@ -3,7 +3,7 @@
 //! Responsible for: what `check`, `show` and indexing see of a log. Must not: read; lines are fed.
 
 use super::classify::Line;
-use super::damage::{Basis, Damage, Judge, Outcome, Tail};
+use super::damage::{Basis, Damage, Judge, Outcome, Progress, Tail};
 use super::sequence::Sequencer;
 use crate::finding::{Finding, Severity};
 use crate::store::Scanned;
@@ -23,15 +23,14 @@ pub struct Scanner {
     origin: u64,
     lines: u64,
     end: u64,
-    judge: (Option<Tail>, bool),
+    judge: Progress,
     crowds: BTreeMap<&'static str, (Finding, u64)>,
     damages: Vec<Damage>,
     out: VecDeque<Scanned>,
 }
 
 impl Scanner {
-    /// A scan from line 1. The basis comes from [`crate::active::Loaded::basis`] or from
-    /// [`super::basis_of`].
+    /// A scan from line 1. The basis comes from [`crate::active::Loaded::basis`] of the same log.
     #[must_use]
     pub fn new(basis: Basis) -> Self {
         Self {
@@ -40,7 +39,7 @@ impl Scanner {
             origin: 0,
             lines: 0,
             end: 0,
-            judge: (None, false),
+            judge: Progress::default(),
             crowds: BTreeMap::new(),
             damages: Vec::new(),
             out: VecDeque::new(),

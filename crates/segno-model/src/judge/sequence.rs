@@ -280,7 +280,11 @@ impl Sequencer {
 
     fn no_record(&mut self, placed: Placed) {
         match placed.piece.kind {
-            PieceKind::Blank | PieceKind::CarriageReturn | PieceKind::ByteOrderMark => {
+            PieceKind::Blank
+            | PieceKind::CarriageReturn
+            | PieceKind::ByteOrderMark
+            | PieceKind::FlippedLineEnd
+            | PieceKind::NoLineEnd => {
                 let what = What::Formatting(placed.piece.kind.clone());
                 let fact = placed.into_fact(what, self.expected(), Loss::Nothing);
                 self.out.push_back(fact);
