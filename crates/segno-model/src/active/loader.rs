@@ -159,10 +159,6 @@ impl Loader {
             Some(Ask::After(part)) => self.image.put_after(part, bytes),
             None => {}
         }
-        // While the end is looked for, it is judged as a whole, with a mark that is not known yet.
-        if self.step > Step::End {
-            self.judge_grown();
-        }
     }
 
     /// The result.
@@ -204,6 +200,7 @@ impl Loader {
 
     /// Does what can be done with what is there; says what else is needed.
     fn take_step(&mut self) -> Option<Need> {
+        // While the end is looked for, it is judged as a whole, with a mark that is not known yet.
         if self.step > Step::End {
             self.judge_grown();
         }

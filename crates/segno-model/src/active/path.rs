@@ -18,6 +18,8 @@ struct Link {
     seq: Seq,
     /// What is named; a parent that is not smaller than its child is never found.
     named: Seq,
+    /// The record that names it; none for the tip.
+    child: Option<Seq>,
     pos: Option<Pos>,
     /// Where what refers to it begins, in the file: it is before that.
     before: u64,
@@ -61,8 +63,13 @@ enum Found {
 
 impl Walk {
     pub(super) fn begin(&mut self, tip: Option<Pos>, end: u64) {
-        self.link =
-            tip.map(|tip| Link { seq: tip.seq, named: tip.seq, pos: Some(tip), before: end });
+        self.link = tip.map(|tip| Link {
+            seq: tip.seq,
+            named: tip.seq,
+            child: None,
+            pos: Some(tip),
+            before: end,
+        });
     }
 }
 
@@ -78,7 +85,7 @@ impl Loader {
                 Found::Node(node) => Some(node),
                 Found::Instead(node) => {
                     let instead = node.as_ref().map(|n| n.seq());
-                    let child = self.walk.path.last().copied();
+                    let child = link.child;
                     self.walk.broken.push(Broken { child, wanted: link.named, instead });
                     node
                 }
@@ -111,7 +118,7 @@ impl Loader {
         let parent = node.envelope.parent?;
         let before = self.file_offset(node);
         let pos = node.envelope.parent_at.filter(|pos| pos.seq == parent);
-        Some(Link { seq: parent.min(seq), named: parent, pos, before })
+        Some(Link { seq: parent.min(seq), named: parent, child: Some(seq), pos, before })
     }
 
     fn file_offset(&self, record: &Record) -> u64 {
@@ -120,8 +127,7 @@ impl Loader {
 
     /// Finds a node: among what was read, at its position, or by reading on from what refers to it.
     fn find(&self, link: Link) -> Result<Found, Need> {
-        let before = self.walk.path.last().copied();
-        let possible = before.is_none_or(|child| link.seq < child);
+        let possible = link.child.is_none_or(|child| link.seq < child);
         let known = self.accepted.get(&link.seq).filter(|r| possible && r.is_node());
         if let Some(record) = known {
             return Ok(Found::Node(record.clone()));
@@ -159,12 +165,12 @@ impl Loader {
         let Body::Compaction(body) = &compaction.body else { return None };
         let before = self.file_offset(&compaction);
         for pos in &body.kept {
-            let kept = Link { seq: pos.seq, named: pos.seq, pos: Some(*pos), before };
+            let child = Some(compaction.seq());
+            let kept = Link { seq: pos.seq, named: pos.seq, child, pos: Some(*pos), before };
             let found = match self.find(kept) {
                 Ok(found) => found,
                 Err(need) => return Some(need),
             };
-            let child = Some(compaction.seq());
             match found {
                 Found::Node(node) => {
                     self.walk.kept.insert(node.seq());
