@@ -9,8 +9,16 @@
 //! | running | it ended without a record: `suspended`, interrupted; a person may take it up again |
 //! | stopping | the user's stop is finished: `stopped` |
 //!
-//! Independently: an open compaction is `failed`; every call without a result, and every effect that
-//! began and has none, gets a result that says that its outcome is unknown.
+//! Independently: an open compaction is `failed`. Every call without a result, and every effect that
+//! began and has none, gets a result:
+//!
+//! | call | rule |
+//! |---|---|
+//! | its permission was asked, and no answer and no intent is there | it did not run, and the result says so |
+//! | any other | its outcome is unknown |
+//!
+//! The first rule claims no more than is known: an intent is durable before its effect starts, and it is
+//! written after the answer, so an open question proves that nothing had started.
 
 use segno_model::Checkpoint;
 use segno_model::checkpoint::OpenRun;
@@ -23,18 +31,24 @@ use segno_model::record::{
 /// The reason that an interrupted run's end carries.
 pub const INTERRUPTED: &str = "interrupted: the process ended during the run";
 
+/// What the model is told about a call whose permission was never decided.
+const NEVER_ALLOWED: &str = "Not run: Segno was interrupted while it waited for the permission. Ask \
+    again if it is still needed.";
+
 /// The records that settle what was left open, in the order in which they are to be appended.
 pub(crate) fn settle(state: &Checkpoint, unanswered: &[Unanswered]) -> Vec<Body> {
-    let mut bodies: Vec<Body> = unanswered
-        .iter()
-        .map(|call| unknown_result(&call.call_id, call.call_seq, &call.name))
-        .collect();
-    bodies.extend(state.open_actions.iter().filter_map(|open| {
-        let action = &open.action;
-        let listed =
-            unanswered.iter().any(|u| u.call_seq == action.call_seq && u.call_id == action.call_id);
-        (!listed).then(|| unknown_result(&action.call_id, action.call_seq, &action.tool))
-    }));
+    let mut calls: Vec<Unanswered> = unanswered.to_vec();
+    let others = state.open_actions.iter().map(|open| Unanswered {
+        call_seq: open.action.call_seq,
+        call_id: open.action.call_id.clone(),
+        name: open.action.tool.clone(),
+    });
+    for other in others {
+        if !calls.iter().any(|c| c.call_seq == other.call_seq && c.call_id == other.call_id) {
+            calls.push(other);
+        }
+    }
+    let mut bodies: Vec<Body> = calls.iter().map(|call| result(state, call)).collect();
     if state.open_compaction.is_some() {
         let failed = Compaction::marker(CompactionState::Failed, Some(INTERRUPTED.to_owned()));
         bodies.push(Body::Compaction(Box::new(failed)));
@@ -52,15 +66,23 @@ fn end_of(open: &OpenRun) -> Body {
     Body::Run(Run { run: open.run, state: RunState::Ended { end, reason } })
 }
 
-fn unknown_result(call_id: &str, call_seq: u64, name: &str) -> Body {
+fn result(state: &Checkpoint, call: &Unanswered) -> Body {
+    let is_it = |seq: u64, id: &str| seq == call.call_seq && id == call.call_id;
+    let asked = state.open_approvals.iter().any(|a| is_it(a.call_seq, &a.call_id));
+    let began = state.open_actions.iter().any(|a| is_it(a.action.call_seq, &a.action.call_id));
+    let (text, outcome) = if asked && !began {
+        (NEVER_ALLOWED, Outcome::NotRun)
+    } else {
+        (UNKNOWN_OUTCOME, Outcome::Unknown)
+    };
     Body::Message(Box::new(Message::Tool(ToolMessage {
-        call_id: call_id.to_owned(),
-        call_seq: Some(call_seq),
-        name: name.to_owned(),
-        content: vec![Block::text(UNKNOWN_OUTCOME)],
+        call_id: call.call_id.clone(),
+        call_seq: Some(call.call_seq),
+        name: call.name.clone(),
+        content: vec![Block::text(text)],
         whole: None,
         is_error: true,
-        outcome: Outcome::Unknown,
+        outcome,
         established: Established::Recovery,
     })))
 }
@@ -69,7 +91,7 @@ fn unknown_result(call_id: &str, call_seq: u64, name: &str) -> Body {
 mod tests {
     use super::*;
     use segno_model::checkpoint::OpenAction;
-    use segno_model::record::{Action, ReplayClass};
+    use segno_model::record::{Action, Approval, ApprovalState, ReplayClass};
 
     fn open_run(stopping: bool) -> OpenRun {
         OpenRun { run: 3, attempt: 1, stopping }
@@ -146,6 +168,33 @@ mod tests {
                     assert_eq!(text(&settle(&state, &unanswered)), expected.join(", "));
                 }
             }
+        }
+    }
+
+    /// A question that nobody answered proves that its call did not start; an intent disproves it.
+    /// Covers: G7, #43.
+    #[test]
+    fn an_open_question_is_told_from_an_unknown_outcome() {
+        let asked = Approval {
+            call_id: "a".to_owned(),
+            call_seq: 4,
+            state: ApprovalState::Asked { question: String::new() },
+        };
+        let call = |id: &str, call_seq| Unanswered {
+            call_seq,
+            call_id: id.to_owned(),
+            name: "bash".to_owned(),
+        };
+        let cases = [
+            (vec![], call("a", 4), "a@Some(4) NotRun"),
+            (vec![action("a", 4)], call("a", 4), "a@Some(4) Unknown"),
+            (vec![], call("a", 9), "a@Some(9) Unknown"),
+            (vec![], call("b", 4), "b@Some(4) Unknown"),
+        ];
+        for (open_actions, call, expected) in cases {
+            let open_approvals = vec![asked.clone()];
+            let state = Checkpoint { open_actions, open_approvals, ..Checkpoint::default() };
+            assert_eq!(text(&settle(&state, &[call])), expected);
         }
     }
 }

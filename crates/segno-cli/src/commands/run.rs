@@ -115,7 +115,7 @@ impl OneRun<'_> {
         }
         if agent.session.is_durable() {
             let command = self.resume(&agent.session);
-            aside.line(Text::line(Tone::Dim, "To go on: ").with(Tone::Accent, &command));
+            aside.line(Text::default().with(Tone::Dim, "To go on: ").with(Tone::Accent, &command));
         }
         aside.flush();
         Ok(exit_of(finished.end))

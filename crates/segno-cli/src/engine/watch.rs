@@ -176,7 +176,8 @@ impl Observer for TextWatch<'_> {
 /// A tool call in one line: its name and what it is about.
 #[must_use]
 pub fn call_line(call: &ToolCall) -> Text {
-    Text::line(Tone::Accent, "● ")
+    Text::default()
+        .with(Tone::Accent, "● ")
         .with(Tone::Accent, &clean::line(&call.name))
         .with(Tone::Plain, " ")
         .with(Tone::Plain, &clean::reveal(&subject(call)))

@@ -67,6 +67,12 @@ impl StrictStore {
         self.world.lock().logs.get(id).map(|log| log.bytes.clone())
     }
 
+    /// What of the log a power cut could not take.
+    #[must_use]
+    pub fn durable_bytes(&self, id: &SessionId) -> Option<Vec<u8>> {
+        self.world.lock().logs.get(id).map(|log| log.bytes[..log.durable].to_vec())
+    }
+
     /// Puts other bytes in the place of a log, durably.
     pub fn set_log_bytes(&self, id: &SessionId, bytes: Vec<u8>) {
         let mut world = self.world.lock();

@@ -104,7 +104,7 @@ impl World {
         self.holders.clear();
         self.faults.clear();
         for log in self.logs.values_mut() {
-            let kept = (log.durable + keep).min(log.bytes.len());
+            let kept = log.durable.saturating_add(keep).min(log.bytes.len());
             log.bytes.truncate(kept);
             log.durable = kept;
         }
