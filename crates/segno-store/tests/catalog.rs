@@ -90,6 +90,7 @@ fn a_refresh_reads_what_changed_and_nothing_else() {
     assert_eq!(catalog.row(&id(3)).unwrap().totals.user_messages, 2);
 }
 
+/// Covers: MG4.
 #[test]
 fn the_newest_message_comes_first_whatever_the_files_times() {
     let place = Place::with(3);

@@ -189,6 +189,38 @@ fn a_full_disk_at_any_byte_is_an_error_and_no_damage() {
     }
 }
 
+/// Covers: G16, G2, MS7. Neither the torn bytes nor what was stored before the session existed get lost.
+#[test]
+fn a_disk_that_is_full_at_the_first_append_keeps_everything_for_the_next() {
+    let disk = SimDisk::new(1);
+    let store = store(&disk);
+    let mut log = store.create(header(1));
+    let blob = now(log.put_blob(&[7; 3000], "")).unwrap();
+    for room in [0, 100, 3000, 100] {
+        disk.set_capacity(Some(disk.used() + room));
+        assert!(matches!(append(&mut log, "one"), Err(StoreError::NoRoom(_))), "{room}");
+        disk.set_capacity(None);
+    }
+    append(&mut log, "one").unwrap();
+    assert_eq!(now(log.blob(&blob)).unwrap(), [7; 3000]);
+    drop(log);
+    let path = store.log_path(&id(1)).unwrap();
+    let torn = [disk.peek(&path).unwrap().as_slice(), &[b'{'; 2000]].concat();
+    disk.poke(&path, &torn);
+    let mut log = open(&store, &id(1)).unwrap().log;
+    for room in [0, 1000] {
+        disk.set_capacity(Some(disk.used() + room));
+        assert!(matches!(append(&mut log, "two"), Err(StoreError::NoRoom(_))), "{room}");
+        assert_eq!(disk.peek(&path).unwrap(), torn, "nothing is cut before it is kept");
+    }
+    disk.set_capacity(Some(disk.used() + 2010));
+    assert!(matches!(append(&mut log, "two"), Err(StoreError::NoRoom(_))));
+    disk.set_capacity(None);
+    append(&mut log, "two").unwrap();
+    let kinds: Vec<_> = scan(&store, &id(1)).iter().map(|r| r.body.kind().to_owned()).collect();
+    assert_eq!(kinds, ["session", "message", "repair", "message"]);
+}
+
 #[test]
 fn short_writes_are_continued() {
     for seed in 0..20 {

@@ -6,6 +6,8 @@
 
 mod support;
 
+use segno_model::Body;
+use segno_model::record::{Run, RunState};
 use segno_model::store::{ForkPoint, Level, SessionLog, SessionStore, StoreError};
 use segno_store::{FileStore, Match};
 use segno_testkit::sessions;
@@ -49,7 +51,7 @@ fn reopening_gives_the_same_records_and_state() {
     assert_eq!(texts(&store, &id(1)), ["first", "second"]);
 }
 
-/// Covers: MS6, MG4.
+/// Covers: MS6.
 #[test]
 fn a_log_that_is_there_already_is_never_overwritten() {
     let (disk, store) = store();
@@ -216,7 +218,9 @@ fn what_is_open_in_the_source_is_settled_as_the_sources_in_the_copy() {
     append(&mut log, "do it").unwrap();
     let reply = sessions::reply("", &[sessions::call("c1")]);
     now(log.append(vec![draft(reply)], Level::Synced)).unwrap();
-    now(log.append(vec![draft(sessions::action("c1", 2))], Level::Synced)).unwrap();
+    let started = RunState::Started { attempt: 1, owner: "me".to_owned() };
+    let run = Body::Run(Run { run: 1, state: started });
+    now(log.append(vec![draft(run), draft(sessions::action("c1", 2))], Level::Synced)).unwrap();
     now(store.fork(&id(1), ForkPoint::Whole, header(2), say("").at)).unwrap();
     let fork = open(&store, &id(2)).unwrap();
     assert!(fork.log.state().in_force.open_actions.is_empty());
@@ -226,4 +230,36 @@ fn what_is_open_in_the_source_is_settled_as_the_sources_in_the_copy() {
     assert!(scan(&store, &id(2)).iter().any(settled));
     assert_eq!(fork.log.state().tip(), log.state().tip());
     assert_eq!(log.state().in_force.open_actions.len(), 1, "the source's is still its own");
+}
+
+/// Covers: MS3. Looking at a session, or opening it and doing nothing, leaves its log as it was.
+#[test]
+fn opening_and_closing_changes_nothing_about_the_log() {
+    let root = tempfile::tempdir().unwrap();
+    let store = FileStore::new(segno_store::RealDisk, root.path());
+    append(&mut store.create(header(1)), "one").unwrap();
+    let path = store.log_path(&id(1)).unwrap();
+    let facts =
+        || (std::fs::read(&path).unwrap(), std::fs::metadata(&path).unwrap().modified().unwrap());
+    let before = facts();
+    drop(open(&store, &id(1)).unwrap());
+    now(store.read(&id(1))).unwrap();
+    assert_eq!(facts(), before);
+}
+
+/// Covers: G1. A batch costs one sync, whatever it holds.
+#[test]
+fn a_batch_is_one_sync_and_only_a_new_session_syncs_directories() {
+    let (disk, store) = store();
+    let mut log = store.create(header(1));
+    append(&mut log, "first").unwrap();
+    let (files, dirs) = disk.syncs();
+    assert_eq!(files, 1, "header and first records in one");
+    assert!(dirs >= 4, "session, month, sessions and root: {dirs}");
+    for n in 1..=3 {
+        now(log.append(vec![say("a"), say("b"), say("c")], Level::Synced)).unwrap();
+        assert_eq!(disk.syncs(), (files + n, dirs));
+    }
+    now(log.append(vec![say("d")], Level::Written)).unwrap();
+    assert_eq!(disk.syncs(), (files + 3, dirs));
 }
