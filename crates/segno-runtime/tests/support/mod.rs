@@ -45,8 +45,13 @@ impl Model for PlannedModel {
         request: ModelRequest<'_>,
         events: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<AssistantMessage, ModelError> {
-        self.seen.lock().unwrap().push(render(request.messages));
-        let say = self.plan.lock().unwrap().pop_front().unwrap_or(Say::Text("(nothing planned)"));
+        self.seen.lock().expect("not poisoned").push(render(request.messages));
+        let say = self
+            .plan
+            .lock()
+            .expect("not poisoned")
+            .pop_front()
+            .unwrap_or(Say::Text("(nothing planned)"));
         let mut reply =
             AssistantMessage { model: request.model.clone(), ..AssistantMessage::default() };
         match say {
@@ -73,7 +78,8 @@ impl Model for PlannedModel {
             }
             Say::Hangs(text) => {
                 events(StreamEvent::Text(text.to_owned()));
-                if let Some((handle, kind)) = &*self.stop_when_hanging.lock().unwrap() {
+                if let Some((handle, kind)) = &*self.stop_when_hanging.lock().expect("not poisoned")
+                {
                     handle.stop(*kind);
                 }
                 std::future::pending::<()>().await;
@@ -131,7 +137,7 @@ impl Tools for PlannedTools {
     }
 
     async fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> ToolOutput {
-        self.ran.lock().unwrap().push(format!("{} {}", call.name, call.id));
+        self.ran.lock().expect("not poisoned").push(format!("{} {}", call.name, call.id));
         (run.progress)(Progress::Output("…".to_owned()));
         if call.name == "wait" {
             if let Some((handle, kind)) = &self.stop_when_waiting {
@@ -173,7 +179,7 @@ impl<L: SessionLog + Sync> SessionLog for Watched<L> {
     }
     async fn append(&mut self, d: Vec<Draft>, level: Level) -> Result<Vec<Record>, StoreError> {
         let number = self.watch.appends.fetch_add(1, Ordering::SeqCst);
-        if let Some(error) = self.watch.faults.lock().unwrap().remove(&number) {
+        if let Some(error) = self.watch.faults.lock().expect("not poisoned").remove(&number) {
             return Err(error);
         }
         if level == Level::Synced {
