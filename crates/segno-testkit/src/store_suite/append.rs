@@ -6,6 +6,7 @@ use super::desk::{Desk, in_force};
 use super::{Ability, Bench, cases};
 use crate::sessions::{answer, call, every_kind, model, prompt, reply, result, text_of};
 use segno_model::batch::Draft;
+use segno_model::finding::{Finding, Severity};
 use segno_model::line::decode;
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Message, Name, Native, ToolCall, UserMessage,
@@ -45,6 +46,8 @@ cases! { "append":
     marks_name_only_what_was_synced;
     /// Marks never go down. Covers: G2.
     marks_never_go_down;
+    /// Marks that were written after reopening hold through power loss. Covers: G1, G2.
+    marks_after_reopening_hold;
     /// Line ends, NUL, separators and every other character survive inside texts. Covers: G13.
     every_character_survives;
     /// Arguments stay exactly as the model wrote them, well-formed or not. Covers: G6, G13.
@@ -239,6 +242,25 @@ async fn marks_never_go_down<H: Bench>(desk: Desk<H>) {
     let marks: Vec<_> = all.records.iter().filter_map(|r| r.envelope.synced).collect();
     assert!(marks.is_sorted(), "{marks:?}");
     assert!(all.records.iter().all(|r| r.envelope.synced.is_none_or(|s| s < r.seq())));
+}
+
+async fn marks_after_reopening_hold<H: Bench>(mut desk: Desk<H>) {
+    if !desk.can(Ability::Crash) {
+        return;
+    }
+    let (id, mut log, records) = desk.begun(vec![prompt("a")]).await;
+    let done = crate::sessions::summary("sum", Some(records[0].pos()), Vec::new());
+    desk.write(&mut log, vec![answer("b"), done]).await;
+    drop(log);
+    let mut opened = desk.open(&id).await;
+    desk.write(&mut opened.log, vec![prompt("c")]).await;
+    desk.write(&mut opened.log, vec![prompt("d")]).await;
+    drop(opened);
+    desk.bench.crash(0);
+    let left = super::desk::texts(&desk.open(&id).await.active.records);
+    assert!(left.contains(&"a".to_owned()), "{left:?}");
+    let damage = |f: &Finding| f.severity == Severity::Damage;
+    assert!(!desk.scan(&id).await.findings.iter().any(damage));
 }
 
 async fn every_character_survives<H: Bench>(desk: Desk<H>) {

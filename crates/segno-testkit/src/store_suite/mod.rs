@@ -17,6 +17,7 @@ mod judging;
 mod navigation;
 mod ownership;
 mod poison;
+pub mod properties;
 mod reading;
 
 pub use bench::{Ability, Bench, Fault, StrictBench};

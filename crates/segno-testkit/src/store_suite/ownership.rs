@@ -3,10 +3,18 @@
 //! Responsible for: who may append. Must not: depend on an implementation.
 
 use super::desk::{Desk, in_force, texts};
+use super::properties::block_on;
 use super::{Ability, Bench, cases};
 use crate::sessions::{answer, prompt};
+use crate::sim_clock::EPOCH;
 use segno_model::SessionId;
-use segno_model::store::{ForkPoint, HeldSession, Level, SessionLog, SessionStore, StoreError};
+use segno_model::batch::Draft;
+use segno_model::finding::Severity;
+use segno_model::store::{
+    ForkPoint, HeldSession, Judged, Level, Scanned, SessionLog, SessionStore, StoreError,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 cases! { "ownership":
     /// A second opener is told who holds the session. Covers: G5, #102.
@@ -39,6 +47,11 @@ cases! { "ownership":
     the_revoked_cannot_write;
     /// A writer whose right was taken away does not free the next holder's when it ends. Covers: #107, LE5.
     the_revoked_frees_nobody;
+    /// Threads that open the same session take turns; each one's lines are whole and in order.
+    /// Covers: G5, #102, LE18.
+    threads_take_turns;
+    /// A reader beside a writer never sees a broken or a missing record. Covers: G5, #126.
+    a_reader_beside_a_writer;
     /// Opening what does not exist is an error and creates nothing. Covers: MG10.
     opening_nothing_is_an_error;
 }
@@ -226,4 +239,80 @@ async fn opening_nothing_is_an_error<H: Bench>(desk: Desk<H>) {
     let id = desk.new_header().id;
     assert!(matches!(refusal(desk.bench.store(), &id).await, Some(StoreError::NotFound(_))));
     assert!(desk.bench.store().list().await.expect("lists").is_empty());
+}
+
+/// Opens and appends until this many appends were acknowledged.
+async fn take_turns<S: SessionStore>(store: S, id: SessionId, who: usize, turns: usize) {
+    let mut done = 0;
+    while done < turns {
+        let held = match store.open(&id).await {
+            Ok(held) => held,
+            Err(StoreError::Held(_)) => {
+                std::thread::yield_now();
+                continue;
+            }
+            Err(e) => panic!("thread {who}: {e}"),
+        };
+        let Judged::Sound(mut opened) = held.judge().await.expect("judged") else {
+            panic!("thread {who} found damage")
+        };
+        let text = format!("thread {who}, turn {done}");
+        let draft = Draft::new(EPOCH, prompt(&text));
+        opened.log.append(vec![draft], Level::Written).await.expect("the append succeeds");
+        done += 1;
+    }
+}
+
+async fn threads_take_turns<H: Bench>(desk: Desk<H>) {
+    const THREADS: usize = 3;
+    const TURNS: usize = 8;
+    let (id, _) = desk.closed(vec![prompt("start")]).await;
+    let stores: Vec<_> = (0..THREADS).map(|_| desk.bench.elsewhere()).collect();
+    std::thread::scope(|scope| {
+        for (who, store) in stores.into_iter().enumerate() {
+            let id = id.clone();
+            scope.spawn(move || block_on(take_turns(store, id, who, TURNS)));
+        }
+    });
+    let all = desk.scan(&id).await;
+    let expected = (THREADS * TURNS) as u64 + 2;
+    assert_eq!((all.seqs(), all.findings.len()), ((0..expected).collect(), 0));
+    for who in 0..THREADS {
+        let mine = format!("thread {who}, ");
+        let turns: Vec<_> = all.texts().into_iter().filter(|t| t.starts_with(&mine)).collect();
+        let in_order: Vec<_> = (0..TURNS).map(|n| format!("{mine}turn {n}")).collect();
+        assert_eq!(turns, in_order);
+    }
+}
+
+async fn a_reader_beside_a_writer<H: Bench>(desk: Desk<H>) {
+    let (id, mut log, _) = desk.begun(vec![prompt("start")]).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let (store, reads, until) = (desk.bench.elsewhere(), id.clone(), Arc::clone(&done));
+    let reader = std::thread::spawn(move || block_on(read_until(&store, &reads, &until)));
+    for n in 0..60 {
+        desk.write(&mut log, vec![prompt(&format!("{n} {}", "x".repeat(n * 97)))]).await;
+    }
+    done.store(true, Ordering::Release);
+    reader.join().expect("the reader saw nothing wrong");
+}
+
+async fn read_until<S: SessionStore>(store: &S, id: &SessionId, done: &AtomicBool) {
+    let mut seen = 0;
+    while !done.load(Ordering::Acquire) {
+        let mut seqs = Vec::new();
+        let mut visit = |step: Scanned| {
+            match step {
+                Scanned::Record(record) => seqs.push(record.seq()),
+                Scanned::Finding(f) => assert!(f.severity < Severity::Damage, "{f:?}"),
+            }
+            true
+        };
+        store.scan(id, &mut visit).await.expect("it can be scanned");
+        assert_eq!(seqs, (0..seqs.len() as u64).collect::<Vec<_>>());
+        assert!(seqs.len() >= seen, "records went away");
+        seen = seqs.len();
+        let next = store.read(id).await.expect("it can be read").state.next_seq;
+        assert!(next >= seen as u64, "a snapshot is older than a scan before it");
+    }
 }

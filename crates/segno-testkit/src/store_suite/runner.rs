@@ -3,6 +3,7 @@
 //! Responsible for: isolation of the cases and the report. Must not: print.
 
 use super::desk::Desk;
+use super::properties::block_on;
 use super::{Bench, Case, cases_of};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,14 +76,10 @@ fn name_of<H: Bench>(case: &Case<H>) -> String {
 }
 
 fn run_one<H: Bench>(case: &Case<H>) -> Verdict {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(e) => return Verdict::Failed(e.to_string()),
-    };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let desk = Desk::<H>::new();
         let skipped = Rc::clone(desk.skipped());
-        runtime.block_on((case.work)(desk));
+        block_on((case.work)(desk));
         skipped.get()
     }));
     match outcome {
