@@ -5,7 +5,8 @@
 
 use crate::compaction;
 use crate::surroundings::{self, Due, Surroundings};
-use segno_model::record::{AssistantMessage, Body, Message, ModelRef, UserMessage};
+use segno_model::Record;
+use segno_model::record::{Body, CompactionState, Message, ModelRef, UserMessage};
 use segno_model::store::{Clock, Owner, SessionLog, StoreError};
 use segno_runtime::{
     Finished, Model, ModelError, Observer, RetryPolicy, RunEnv, RunError, Session, Sleep, Stop,
@@ -107,7 +108,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
     /// The system prompt that the next requests carry; notes what changed for the next batch.
     async fn system(&mut self) -> Result<String, AgentError> {
         let in_force = self.session.state().in_force.environment.clone();
-        let begins = !self.session.records().iter().any(|r| is_answer(&r.body));
+        let begins = begins(&self.session.records());
         let specs = self.tools.specs();
         let due = surroundings::decide(&self.surroundings, &specs, in_force.as_ref(), begins);
         match due {
@@ -161,6 +162,13 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
     }
 }
 
-fn is_answer(body: &Body) -> bool {
-    matches!(body, Body::Message(m) if matches!(&**m, Message::Assistant(AssistantMessage { .. })))
+/// Whether no reply has been made yet on the context as it is now: there is none at all, or the newest
+/// compaction came after the last one.
+fn begins(records: &[Record]) -> bool {
+    let last = |wanted: fn(&Body) -> bool| {
+        records.iter().filter(|r| wanted(&r.body)).map(Record::seq).max()
+    };
+    let answer = last(|b| matches!(b, Body::Message(m) if matches!(**m, Message::Assistant(_))));
+    let boundary = last(|b| matches!(b, Body::Compaction(c) if c.state == CompactionState::Done));
+    answer.is_none() || boundary > answer
 }

@@ -44,10 +44,10 @@ pub(crate) async fn compact<L: SessionLog, M: Model>(
     let records = session.records();
     let tip = session.state().tip();
     let tokens_before = context::estimate(&records, tip).tokens;
-    let budget = Budget {
-        tail: MAX_TAIL_TOKENS.min(tokens_before / 4),
-        words: MAX_WORDS_TOKENS.min(tokens_before / 4),
-    };
+    // By the messages alone: what was measured contains the system prompt and the tools.
+    let said = context::estimate_messages(&context::build(&records, tip).messages);
+    let budget =
+        Budget { tail: MAX_TAIL_TOKENS.min(said / 4), words: MAX_WORDS_TOKENS.min(said / 4) };
     let boundary =
         context::choose_boundary(&records, tip, budget).ok_or(AgentError::NothingToCompact)?;
     let text = context::summary_request(&boundary.summarised, focus, MAX_REQUEST_BYTES);

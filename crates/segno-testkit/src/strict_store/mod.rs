@@ -48,7 +48,12 @@ impl StrictStore {
 
     /// The next operation of this kind fails.
     pub fn fail_next(&self, op: Op, fault: Fault) {
-        self.world.lock().fail_next(op, fault);
+        self.fail_after(op, 0, fault);
+    }
+
+    /// After so many more operations of this kind have succeeded, the next one fails.
+    pub fn fail_after(&self, op: Op, successes: usize, fault: Fault) {
+        self.world.lock().fail_after(op, successes, fault);
     }
 
     /// Forgets the failures that have not happened yet.

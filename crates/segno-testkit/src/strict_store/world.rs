@@ -45,7 +45,8 @@ pub(super) struct World {
     pub(super) blobs: BTreeMap<(SessionId, String), Vec<u8>>,
     holders: BTreeMap<SessionId, (u64, Owner)>,
     tickets: u64,
-    faults: VecDeque<(Op, Fault)>,
+    /// Each with how many operations of its kind still succeed before it.
+    faults: VecDeque<(Op, Fault, usize)>,
 }
 
 impl World {
@@ -77,8 +78,8 @@ impl World {
         self.holders.remove(id);
     }
 
-    pub(super) fn fail_next(&mut self, op: Op, fault: Fault) {
-        self.faults.push_back((op, fault));
+    pub(super) fn fail_after(&mut self, op: Op, successes: usize, fault: Fault) {
+        self.faults.push_back((op, fault, successes));
     }
 
     pub(super) fn heal(&mut self) {
@@ -87,9 +88,13 @@ impl World {
 
     /// Fails when a failure of this operation is waiting, and uses it up.
     pub(super) fn check(&mut self, op: Op, action: &'static str) -> Result<(), StoreError> {
-        let Some(i) = self.faults.iter().position(|(o, _)| *o == op) else { return Ok(()) };
+        let Some(i) = self.faults.iter().position(|(o, ..)| *o == op) else { return Ok(()) };
+        if self.faults[i].2 > 0 {
+            self.faults[i].2 -= 1;
+            return Ok(());
+        }
         match self.faults.remove(i) {
-            Some((_, Fault::NoRoom)) => Err(StoreError::NoRoom("the log".to_owned())),
+            Some((_, Fault::NoRoom, _)) => Err(StoreError::NoRoom("the log".to_owned())),
             _ => Err(StoreError::Backend {
                 action,
                 what: "the simulated medium".to_owned(),
