@@ -29,7 +29,7 @@ impl<D: Disk> FileStore<D> {
         if query.is_empty() {
             return Ok(Match::Nothing);
         }
-        let all = self.layout().all(self.disk())?.into_iter().map(|(id, _)| id);
+        let all = self.layout().all(self.disk())?.into_iter().map(|found| found.id);
         let mut found: Vec<_> = all.filter(|id| id.as_str().starts_with(&query)).collect();
         found.sort();
         found.dedup();

@@ -3,7 +3,7 @@
 //! Responsible for: the names of files and directories under the root, and finding a session by id.
 //! Must not: read what is in the files, or build a path from any text but a checked id or hash.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, Meta};
 use crate::error::store_error;
 use segno_model::SessionId;
 use segno_model::store::StoreError;
@@ -92,10 +92,7 @@ impl Layout {
     }
 
     /// Every directory that is named like a session and has a log.
-    pub(crate) fn all<D: Disk>(
-        &self,
-        disk: &D,
-    ) -> Result<Vec<(SessionId, SessionDir)>, StoreError> {
+    pub(crate) fn all<D: Disk>(&self, disk: &D) -> Result<Vec<Found>, StoreError> {
         let mut found = Vec::new();
         for month in directories(disk, &self.sessions())? {
             found.extend(sessions_in(disk, &self.sessions().join(month))?);
@@ -104,17 +101,23 @@ impl Layout {
     }
 }
 
+/// A session on disk.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) id: SessionId,
+    pub(crate) dir: SessionDir,
+    /// Of its log.
+    pub(crate) meta: Meta,
+}
+
 /// The sessions that lie directly in a directory.
-pub(crate) fn sessions_in<D: Disk>(
-    disk: &D,
-    dir: &Path,
-) -> Result<Vec<(SessionId, SessionDir)>, StoreError> {
+pub(crate) fn sessions_in<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Found>, StoreError> {
     let mut found = Vec::new();
     for name in directories(disk, dir)? {
         let Ok(id) = SessionId::parse(&name) else { continue };
-        let session = SessionDir(dir.join(name));
-        if has_log(disk, &session)? {
-            found.push((id, session));
+        let dir = SessionDir(dir.join(name));
+        if let Some(meta) = look(disk, &dir.log())? {
+            found.push(Found { id, dir, meta });
         }
     }
     Ok(found)
@@ -132,9 +135,14 @@ fn has_log<D: Disk>(disk: &D, dir: &SessionDir) -> Result<bool, StoreError> {
 }
 
 pub(crate) fn exists<D: Disk>(disk: &D, path: &Path) -> Result<bool, StoreError> {
+    look(disk, path).map(|meta| meta.is_some())
+}
+
+/// What is at a path, if anything is.
+fn look<D: Disk>(disk: &D, path: &Path) -> Result<Option<Meta>, StoreError> {
     match disk.meta(path) {
-        Ok(_) => Ok(true),
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Ok(meta) => Ok(Some(meta)),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(e) => Err(store_error("looking at", path, e)),
     }
 }

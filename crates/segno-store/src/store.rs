@@ -8,7 +8,7 @@ use crate::disk::{Disk, Medium, RealDisk};
 use crate::error::store_error;
 use crate::fork;
 use crate::held::FileHeld;
-use crate::layout::{Layout, SessionDir};
+use crate::layout::{Found, Layout};
 use crate::lock;
 use crate::log::FileLog;
 use crate::reading::{self, LogFile};
@@ -59,7 +59,9 @@ impl<D: Disk> FileStore<D> {
     /// As [`FileStore::new`], with other options.
     #[must_use]
     pub fn with_options(disk: D, root: impl Into<PathBuf>, options: Options) -> Self {
-        let layout = Layout::new(root.into());
+        // The process may change its working directory; the sessions stay where they are.
+        let root = root.into();
+        let layout = Layout::new(std::path::absolute(&root).unwrap_or(root));
         Self { inner: Arc::new(Inner { disk, layout, options }) }
     }
 
@@ -116,11 +118,9 @@ impl<D: Disk> FileStore<D> {
         LogFile::open(self, &dir, id)
     }
 
-    pub(crate) fn listed(&self, id: SessionId, dir: &SessionDir) -> Option<Listed> {
-        // Gone since the directory was read: it is not in the list then.
-        let bytes = self.disk().meta(&dir.log()).ok()?.len;
-        let held = lock::is_held(self.disk(), dir);
-        Some(Listed { id, bytes, held })
+    pub(crate) fn listed(&self, found: Found) -> Listed {
+        let held = lock::is_held(self.disk(), &found.dir);
+        Listed { id: found.id, bytes: found.meta.len, held }
     }
 }
 
@@ -149,7 +149,7 @@ impl<D: Disk> SessionStore for FileStore<D> {
 
     async fn list(&self) -> Result<Vec<Listed>, StoreError> {
         let all = self.layout().all(self.disk())?;
-        Ok(all.into_iter().filter_map(|(id, dir)| self.listed(id, &dir)).collect())
+        Ok(all.into_iter().map(|found| self.listed(found)).collect())
     }
 
     async fn fork(

@@ -6,7 +6,7 @@
 use crate::disk::Disk;
 use crate::durable::{create_dirs, sync_dir};
 use crate::error::{store_error, write_error};
-use crate::layout::{SessionDir, exists, sessions_in};
+use crate::layout::{Found, SessionDir, exists, sessions_in};
 use crate::lock;
 use crate::store::FileStore;
 use segno_model::SessionId;
@@ -30,7 +30,7 @@ impl<D: Disk> FileStore<D> {
     /// A failing disk.
     pub fn list_trash(&self) -> Result<Vec<Listed>, StoreError> {
         let all = sessions_in(self.disk(), &self.layout().trash())?;
-        Ok(all.into_iter().filter_map(|(id, dir)| self.listed(id, &dir)).collect())
+        Ok(all.into_iter().map(|found| self.listed(found)).collect())
     }
 
     /// Moves a session back from the trash.
@@ -52,7 +52,7 @@ impl<D: Disk> FileStore<D> {
     /// A failing disk; what was not deleted by then is still there.
     pub fn empty_trash(&self) -> Result<Vec<SessionId>, StoreError> {
         let mut gone = Vec::new();
-        for (id, dir) in sessions_in(self.disk(), &self.layout().trash())? {
+        for Found { id, dir, .. } in sessions_in(self.disk(), &self.layout().trash())? {
             remove_tree(self.disk(), dir.path())?;
             gone.push(id);
         }

@@ -10,7 +10,7 @@ mod row;
 pub use row::{Activity, Row};
 
 use crate::disk::{Disk, Meta};
-use crate::layout::SessionDir;
+use crate::layout::{Found, SessionDir};
 use crate::reading::{self, LogFile};
 use crate::store::FileStore;
 use database::{Database, Stored};
@@ -100,9 +100,7 @@ impl Catalog {
         let mut report = Refreshed::default();
         let mut changed = Vec::new();
         self.rows.clear();
-        for (id, dir) in on_disk {
-            // Gone since the directory was listed: it is not in the list then.
-            let Ok(meta) = store.disk().meta(&dir.log()) else { continue };
+        for Found { id, dir, meta } in on_disk {
             let fingerprint = Fingerprint::of(&meta);
             let row = match known.remove(&id) {
                 Some(stored) if stored.fingerprint == fingerprint => stored.row,
