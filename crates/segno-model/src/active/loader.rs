@@ -228,9 +228,13 @@ impl Loader {
         }
         self.image.put_end();
         let last = self.image.parts.len() - 1;
+        let earlier = self.image.before(last).is_some();
+        if earlier && !holds_checkpoint(&self.image.parts[last]) {
+            return Some(Need::Before(last));
+        }
         self.judge_end(last);
         let found = self.trusted_checkpoint(last);
-        if found.is_none() && self.image.before(last).is_some() {
+        if found.is_none() && earlier {
             return Some(Need::Before(last));
         }
         self.fold(found);
@@ -365,6 +369,11 @@ pub(super) fn sequence(part: &image::Part, settled: &Settled) -> Vec<crate::judg
     }
     sequencer.finish();
     std::iter::from_fn(|| sequencer.next_fact()).collect()
+}
+
+fn holds_checkpoint(part: &image::Part) -> bool {
+    let mut records = part.lines.iter().flat_map(|l| &l.pieces).filter_map(|p| p.kind.record());
+    records.any(|record| matches!(record.body, Body::Checkpoint(_)))
 }
 
 fn is_record(line: &Line, pos: Pos, settled: &Settled) -> bool {

@@ -143,7 +143,7 @@ impl Sequencer {
     pub fn push(&mut self, line: &Line, number: Option<u64>, settled: &Settled) {
         for (i, piece) in line.pieces.iter().enumerate() {
             let at = line.at + piece.at as u64;
-            let ended = line.ended || i + 1 < line.pieces.len();
+            let ended = line.ended || goes_on(piece, &line.pieces[i + 1..]);
             let (record, piece) = (readable(piece, settled), piece.clone());
             self.window.push_back(Placed { line: number, at, ended, piece, record });
             self.drain(false);
@@ -279,17 +279,12 @@ impl Sequencer {
     }
 
     fn no_record(&mut self, placed: Placed) {
-        match placed.piece.kind {
-            PieceKind::Blank
-            | PieceKind::CarriageReturn
-            | PieceKind::ByteOrderMark
-            | PieceKind::FlippedLineEnd
-            | PieceKind::NoLineEnd => {
-                let what = What::Formatting(placed.piece.kind.clone());
-                let fact = placed.into_fact(what, self.expected(), Loss::Nothing);
-                self.out.push_back(fact);
-            }
-            _ => self.open.push(placed),
+        if is_formatting(&placed.piece.kind) {
+            let what = What::Formatting(placed.piece.kind.clone());
+            let fact = placed.into_fact(what, self.expected(), Loss::Nothing);
+            self.out.push_back(fact);
+        } else {
+            self.open.push(placed);
         }
     }
 
@@ -298,6 +293,24 @@ impl Sequencer {
         let what = What::Record { record, order, reading };
         self.out.push_back(placed.into_fact(what, self.expected(), loss));
     }
+}
+
+/// Whether the log goes on behind a piece within its line: behind a record with anything but white
+/// space, behind bad bytes with a record.
+fn goes_on(piece: &Piece, rest: &[Piece]) -> bool {
+    let bad = |p: &Piece| !is_formatting(&p.kind) && p.kind.record().is_none();
+    rest.iter().any(|p| p.kind.record().is_some() || (bad(p) && piece.kind.record().is_some()))
+}
+
+fn is_formatting(kind: &PieceKind) -> bool {
+    matches!(
+        kind,
+        PieceKind::Blank
+            | PieceKind::CarriageReturn
+            | PieceKind::ByteOrderMark
+            | PieceKind::FlippedLineEnd
+            | PieceKind::NoLineEnd
+    )
 }
 
 fn readable(piece: &Piece, settled: &Settled) -> Option<(Arc<Record>, Reading)> {

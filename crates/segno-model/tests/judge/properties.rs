@@ -120,7 +120,7 @@ fn assert_agree(bytes: &[u8], loaded: &Loaded) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6, max_shrink_iters: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 32, ..ProptestConfig::default() })]
 
     /// Covers: G2, G4, TT1, TT2, TT5.
     #[test]
@@ -159,11 +159,13 @@ proptest! {
 
     /// Covers: G3.
     #[test]
-    fn every_flipped_bit_is_corrected_or_reported(log in sessions(), step in 61..211usize) {
+    fn every_flipped_bit_is_corrected_or_reported(log in sessions(), from in 0..100usize) {
         let mut log = log;
         log.synced = log.state.next_seq.checked_sub(1);
         log.add(user("last"));
-        for bit in (0..log.bytes.len() * 8).step_by(step) {
+        // About forty bits of each log, spread evenly from a random one on.
+        let bits = log.bytes.len() * 8;
+        for bit in (from..bits).step_by(bits / 40) {
             let mut bytes = log.bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let (records, codes) = scanned(&bytes);
@@ -265,6 +267,11 @@ proptest! {
     fn every_prefix_can_be_continued(log in sessions(), junk in prop::collection::vec(any::<u8>(), 0..20)) {
         for cut in (0..=log.bytes.len()).step_by(41) {
             let bytes = [&log.bytes[..cut], &junk[..]].concat();
+            if load_bytes(&bytes).blocking().count() > 0 {
+                // Junk with a line end made a whole line of a cut header: no log is recognised.
+                prop_assert!(cut < log.ends[0] && junk.contains(&b'\n'));
+                continue;
+            }
             let mut again = Log { bytes, ..Log::default() };
             again.reopen(None);
             let first = again.state.next_seq;
