@@ -47,6 +47,11 @@ pub trait Observer: Send {
     fn event(&mut self, event: Event<'_>);
 }
 
+/// Nobody looks.
+impl Observer for () {
+    fn event(&mut self, _event: Event<'_>) {}
+}
+
 impl<F: FnMut(Event<'_>) + Send> Observer for F {
     fn event(&mut self, event: Event<'_>) {
         self(event);

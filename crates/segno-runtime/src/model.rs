@@ -90,3 +90,17 @@ pub trait Model: Send + Sync {
         events: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> impl Future<Output = Result<AssistantMessage, ModelError>> + Send;
 }
+
+/// A plain function answers at once and streams nothing.
+impl<F> Model for F
+where
+    F: Fn(ModelRequest<'_>) -> Result<AssistantMessage, ModelError> + Send + Sync,
+{
+    async fn reply(
+        &self,
+        request: ModelRequest<'_>,
+        _events: &mut (dyn FnMut(StreamEvent) + Send),
+    ) -> Result<AssistantMessage, ModelError> {
+        self(request)
+    }
+}

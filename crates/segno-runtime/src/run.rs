@@ -48,6 +48,24 @@ pub struct RunEnv<'a> {
     pub stop: Stop,
 }
 
+impl<'a> RunEnv<'a> {
+    /// No thinking level, the usual retries, no limit, and nobody who stops it. `sleep` is the timer of
+    /// the caller's async runtime.
+    #[must_use]
+    pub fn new(model: ModelRef, system: &'a str, owner: Owner, sleep: Sleep) -> Self {
+        Self {
+            model,
+            system,
+            thinking: None,
+            owner,
+            retry: RetryPolicy::default(),
+            max_requests: None,
+            sleep,
+            stop: Stop::never(),
+        }
+    }
+}
+
 /// A run that could not be ended in the log.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {

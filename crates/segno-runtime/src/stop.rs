@@ -41,6 +41,12 @@ impl StopHandle {
 }
 
 impl Stop {
+    /// A stop that nobody will ever ask for.
+    #[must_use]
+    pub fn never() -> Self {
+        StopHandle::new().1
+    }
+
     /// What was asked for, if anything.
     #[must_use]
     pub fn kind(&self) -> Option<StopKind> {

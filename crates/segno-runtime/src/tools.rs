@@ -20,6 +20,14 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
+impl ToolSpec {
+    /// A tool; `parameters` is the JSON Schema of its arguments, an object.
+    #[must_use]
+    pub fn new(name: &str, description: &str, parameters: Value) -> Self {
+        Self { name: name.to_owned(), description: description.to_owned(), parameters }
+    }
+}
+
 /// What is to be done with a call.
 #[derive(Debug)]
 pub enum Verdict {
@@ -45,6 +53,14 @@ pub struct ToolPlan {
     pub key: Option<String>,
     /// Facts for establishing the outcome later.
     pub probe: Option<Box<RawValue>>,
+}
+
+impl ToolPlan {
+    /// A plan without a key and without facts.
+    #[must_use]
+    pub fn new(class: ReplayClass) -> Self {
+        Self { class, key: None, probe: None }
+    }
 }
 
 /// A person's answer.
@@ -120,11 +136,20 @@ pub trait Tools: Send + Sync {
     /// All of them, in a stable order.
     fn specs(&self) -> Vec<ToolSpec>;
 
-    /// Judges a call; changes nothing.
-    fn judge(&self, call: &ToolCall) -> impl Future<Output = Verdict> + Send;
+    /// Judges a call; changes nothing. Unless said otherwise a call runs, as the class that promises
+    /// least: its intent is on disk before it starts, and recovery never repeats it.
+    fn judge(&self, _call: &ToolCall) -> impl Future<Output = Verdict> + Send {
+        async { Verdict::Run(ToolPlan::new(ReplayClass::Opaque)) }
+    }
 
-    /// Puts a question to a person (or answers it by rule).
-    fn ask(&self, call: &ToolCall, question: &str) -> impl Future<Output = Answer> + Send;
+    /// Puts a question to a person (or answers it by rule). Unless said otherwise nobody is there, and
+    /// nothing is allowed.
+    fn ask(&self, _call: &ToolCall, _question: &str) -> impl Future<Output = Answer> + Send {
+        async {
+            let reason = Some("nobody is here to be asked".to_owned());
+            Answer { allowed: false, scope: "once".to_owned(), reason }
+        }
+    }
 
     /// Runs a call that was judged. Returns early with [`Outcome::Stopped`] on a stop.
     fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> impl Future<Output = ToolOutput> + Send;

@@ -66,6 +66,35 @@ pub enum ContextMessage {
     Results(Vec<ContextResult>),
 }
 
+impl ContextMessage {
+    /// Everything readable in it, one piece per line: words and results whole, a call as its name and its
+    /// arguments.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let blocks = |blocks: &[Block]| -> Vec<String> {
+            let texts = blocks.iter().filter_map(|block| match block {
+                Block::Text { text } => Some(text.head().to_owned()),
+                _ => None,
+            });
+            texts.collect()
+        };
+        let lines: Vec<String> = match self {
+            Self::User { content, .. } => blocks(content),
+            Self::Results(results) => results.iter().flat_map(|r| blocks(&r.content)).collect(),
+            Self::Assistant(turn) => turn
+                .content
+                .iter()
+                .filter_map(|block| match block {
+                    AssistantBlock::Text { text } => Some(text.clone()),
+                    AssistantBlock::ToolCall(c) => Some(format!("{} {}", c.name, c.arguments)),
+                    _ => None,
+                })
+                .collect(),
+        };
+        lines.join("\n")
+    }
+}
+
 /// A turn of the model as it is replayed.
 #[derive(Debug, Clone)]
 pub struct ContextAssistant {

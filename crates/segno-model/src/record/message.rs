@@ -100,6 +100,14 @@ pub struct AssistantMessage {
 }
 
 impl AssistantMessage {
+    /// A whole reply in our own terms, without a provider's items.
+    #[must_use]
+    pub fn new(model: &ModelRef, content: Vec<AssistantBlock>) -> Self {
+        let calls = content.iter().any(|block| matches!(block, AssistantBlock::ToolCall(_)));
+        let stop = if calls { StopReason::ToolUse } else { StopReason::End };
+        Self { content, model: model.clone(), stop, ..Self::default() }
+    }
+
     /// The tool calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|b| match b {
@@ -147,6 +155,21 @@ pub enum AssistantBlock {
     /// A kind that this version does not know.
     #[serde(other)]
     Unknown,
+}
+
+impl AssistantBlock {
+    /// Text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// A request to run a tool; `arguments` is JSON.
+    #[must_use]
+    pub fn call(id: &str, name: &str, arguments: &str) -> Self {
+        let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
+        Self::ToolCall(ToolCall { id, name, arguments })
+    }
 }
 
 /// A tool call as the model wrote it.
@@ -235,6 +258,14 @@ pub struct ModelRef {
     pub provider: String,
     /// The provider's id of the model.
     pub id: String,
+}
+
+impl ModelRef {
+    /// The model `id` of `provider`.
+    #[must_use]
+    pub fn new(provider: &str, id: &str) -> Self {
+        Self { provider: provider.to_owned(), id: id.to_owned() }
+    }
 }
 
 impl std::fmt::Display for ModelRef {

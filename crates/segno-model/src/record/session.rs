@@ -41,6 +41,22 @@ pub struct Header {
     pub launch: Option<LaunchRecord>,
 }
 
+impl Header {
+    /// The header of a session that has no project and no origin, in today's format.
+    #[must_use]
+    pub fn new(id: SessionId, version: &str) -> Self {
+        Self {
+            format: FORMAT,
+            id,
+            project: ProjectFacts::default(),
+            git: None,
+            version: version.to_owned(),
+            origin: None,
+            launch: None,
+        }
+    }
+}
+
 /// What identifies a project; any one of them matching is enough.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectFacts {
