@@ -7,10 +7,10 @@ use crate::disk::{Disk, DiskFile};
 use crate::durable::read_full;
 use crate::error::store_error;
 use crate::layout::SessionDir;
-use crate::log::{Known, Tail};
+use crate::log::{self, Known};
 use crate::store::FileStore;
 use segno_model::active::{Loaded, Loader, Want};
-use segno_model::judge::Scanner;
+use segno_model::judge::{Damage, Scanner, Tail};
 use segno_model::record::{FORMAT, Header, ProjectFacts};
 use segno_model::store::{Active, Scanned, Snapshot, StoreError};
 use segno_model::{Pos, SessionId};
@@ -46,11 +46,24 @@ impl<D: Disk> LogFile<D> {
         load(&self.file, &self.path, Loader::new(self.len))
     }
 
+    /// Reads and judges everything from line 1 on; gives all damage, settled or not, and the tail.
+    pub(crate) fn survey(&self) -> Result<(Vec<Damage>, Option<Tail>), StoreError> {
+        let scanner = self.scan_with(&mut |_| true)?;
+        Ok((scanner.damages().to_vec(), scanner.tail()))
+    }
+
     /// Reads and judges everything from line 1 on.
     pub(crate) fn scan(
         &self,
         visit: &mut (dyn FnMut(Scanned) -> bool + Send),
     ) -> Result<(), StoreError> {
+        self.scan_with(visit).map(|_| ())
+    }
+
+    fn scan_with(
+        &self,
+        visit: &mut (dyn FnMut(Scanned) -> bool + Send),
+    ) -> Result<Scanner, StoreError> {
         let (loaded, _) = self.load()?;
         let mut scanner = Scanner::new(loaded.basis());
         let mut going = true;
@@ -63,7 +76,7 @@ impl<D: Disk> LogFile<D> {
             scanner.finish();
             give(&mut scanner, visit);
         }
-        Ok(())
+        Ok(scanner)
     }
 
     /// Hands every line over, without its line end, until the visitor returns false.
@@ -158,9 +171,9 @@ pub(crate) fn known_of(loaded: &Loaded, len: u64, id: &SessionId) -> Known {
     let empty = loaded.state.next_seq == 0;
     let tail = match &loaded.tail {
         // Whatever there is without a header, line 1 must be line 1.
-        _ if empty && len > 0 => Tail::Torn(0),
-        Some(tail) => Tail::Torn(tail.at),
-        None => Tail::Clean,
+        _ if empty && len > 0 => log::Tail::Torn(0),
+        Some(tail) => log::Tail::Torn(tail.at),
+        None => log::Tail::Clean,
     };
     Known {
         header: loaded.header.clone().unwrap_or_else(|| bare_header(id)),

@@ -13,6 +13,7 @@ use crate::lock;
 use crate::log::FileLog;
 use crate::reading::{self, LogFile};
 use segno_model::batch::CHECKPOINT_EVERY;
+use segno_model::judge::{Damage, Tail};
 use segno_model::record::{BlobRef, Header};
 use segno_model::store::{ForkPoint, Listed, Scanned, SessionStore, Snapshot, StoreError};
 use segno_model::{SessionId, Timestamp};
@@ -86,6 +87,15 @@ impl<D: Disk> FileStore<D> {
     pub fn is_held(&self, id: &SessionId) -> Result<bool, StoreError> {
         let dir = self.layout().locate(self.disk(), id)?;
         Ok(lock::is_held(self.disk(), &dir))
+    }
+
+    /// All damage in a whole log, settled or not, and its tail: what a repair has to decide upon.
+    /// Reads everything, in bounded memory.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or a failing disk.
+    pub fn survey(&self, id: &SessionId) -> Result<(Vec<Damage>, Option<Tail>), StoreError> {
+        self.log_file(id)?.survey()
     }
 
     pub(crate) fn disk(&self) -> &D {

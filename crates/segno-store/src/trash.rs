@@ -8,9 +8,10 @@ use crate::durable::{create_dirs, sync_dir};
 use crate::error::{store_error, write_error};
 use crate::layout::{Found, SessionDir, exists, sessions_in};
 use crate::lock;
+use crate::reading::{self, LogFile};
 use crate::store::FileStore;
 use segno_model::SessionId;
-use segno_model::store::{Listed, StoreError};
+use segno_model::store::{Listed, Snapshot, StoreError};
 use std::path::Path;
 
 impl<D: Disk> FileStore<D> {
@@ -31,6 +32,14 @@ impl<D: Disk> FileStore<D> {
     pub fn list_trash(&self) -> Result<Vec<Listed>, StoreError> {
         let all = sessions_in(self.disk(), &self.layout().trash())?;
         Ok(all.into_iter().map(|found| self.listed(found)).collect())
+    }
+
+    /// Reads a session in the trash.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when it is not there, or a failing disk.
+    pub fn read_trashed(&self, id: &SessionId) -> Result<Snapshot, StoreError> {
+        reading::snapshot(&LogFile::open(self, &self.in_trash(id), id)?, id)
     }
 
     /// Moves a session back from the trash.
