@@ -21,8 +21,8 @@ Without a command, in a terminal, segno starts an interactive session:
 
 Exit codes:
   0  done; for a run: completed
-  1  failed, for a reason without a code of its own
-  2  the command line makes no sense
+  1  failed, for a reason without a code of its own; check: warnings or damage
+  2  the command line makes no sense; check: the session cannot be read
   3  stopped by the user
   4  the session is held by another process
   5  the session is damaged and needs a decision
@@ -181,7 +181,7 @@ pub enum Command {
     List(ListArgs),
     /// Show a session: its transcript, its tree, its context or one record
     Show(ShowArgs),
-    /// Verify a session from its first byte to its last; notes and warnings exit with 0
+    /// Verify a session from its first byte to its last; exits with 0 if it is sound but for notes
     Check(CheckArgs),
     /// Settle a damaged session by appending what was decided; nothing is rewritten
     Repair(RepairArgs),
@@ -201,6 +201,23 @@ pub enum Command {
     Demo(DemoArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+}
+
+impl Command {
+    /// Whether the output is one JSON value for a program; an error then is one, too. (`run` prints
+    /// events and has its own way.)
+    #[must_use]
+    pub fn lists_json(&self) -> bool {
+        match self {
+            Self::Fork(args) => args.json,
+            Self::List(args) => args.json,
+            Self::Show(args) => args.json,
+            Self::Check(args) => args.json,
+            Self::Repair(args) => args.json,
+            Self::Trash(args) => matches!(args.action, Some(TrashAction::List { json: true })),
+            _ => false,
+        }
+    }
 }
 
 /// `segno run`
@@ -357,6 +374,10 @@ pub struct ExportArgs {
     /// Write to this file, which must not exist, instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Leave keys, tokens and passwords in
+    #[arg(long)]
+    pub keep_secrets: bool,
 }
 
 /// `segno delete`

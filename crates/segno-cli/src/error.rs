@@ -18,9 +18,9 @@ use serde::Serialize;
 pub enum ExitCode {
     /// Done; for a run: completed. Notes of `check` are no failure.
     Done = 0,
-    /// It failed, for a reason without a code of its own.
+    /// It failed, for a reason without a code of its own; for `check`: there are warnings or damage.
     Failed = 1,
-    /// The command line makes no sense.
+    /// The command line makes no sense; for `check`: the session cannot be read.
     Usage = 2,
     /// The user stopped it.
     Stopped = 3,
@@ -58,8 +58,10 @@ impl ExitCode {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done; for a run: completed",
-            Self::Failed => "failed, for a reason without a code of its own",
-            Self::Usage => "the command line makes no sense",
+            Self::Failed => {
+                "failed, for a reason without a code of its own; check: warnings or damage"
+            }
+            Self::Usage => "the command line makes no sense; check: the session cannot be read",
             Self::Stopped => "stopped by the user",
             Self::Held => "the session is held by another process",
             Self::Damaged => "the session is damaged and needs a decision",

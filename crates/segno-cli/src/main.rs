@@ -3,9 +3,10 @@
 //! Responsible for: from the command line to an exit code. Must not: hold logic of any command.
 
 use segno_cli::args::{self, Command, Intent, Parsed};
-use segno_cli::commands::{self, completions};
+use segno_cli::commands::{self, Workplace, completions};
 use segno_cli::error::{CliError, ExitCode};
 use segno_cli::home::Home;
+use segno_cli::stores::Stores;
 use segno_cli::terminal::Screen;
 use std::path::Path;
 
@@ -13,15 +14,17 @@ fn main() -> std::process::ExitCode {
     let (intent, home) = match args::parse(std::env::args_os()) {
         Ok(Parsed::Do { intent, home }) => (intent, home),
         Ok(Parsed::Tell(told)) => return tell(&told).into(),
-        Err(error) => return report(&error).into(),
+        Err(error) => return report(&error, false).into(),
     };
+    let json = matches!(&intent, Intent::Command(command) if command.lists_json());
     let mut screen = Screen::stdout();
     let result = start(&intent, home.as_deref(), &mut screen);
     let written = screen.finish();
     match (result, written) {
-        (Err(error), _) => report(&error).into(),
+        (Err(error), _) => report(&error, json).into(),
         (Ok(_), Err(error)) => {
-            report(&CliError::failed("The output could not be written.").because(error)).into()
+            report(&CliError::failed("The output could not be written.").because(error), json)
+                .into()
         }
         (Ok(exit), Ok(())) => exit.into(),
     }
@@ -46,13 +49,45 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
             commands::models::models(args, home, screen).await
         }
         Intent::Command(Command::Completions(args)) => completions::completions(args, screen),
-        _ => Err(CliError::failed("This build of segno cannot do that yet.")),
+        Intent::Command(command) => on_sessions(command, home, screen).await,
+        Intent::Interactive { .. } => not_yet(),
     }
 }
 
-fn report(error: &CliError) -> ExitCode {
+/// The commands that look at sessions or settle something about them.
+async fn on_sessions(
+    command: &Command,
+    home: Home,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let place = Workplace { stores: Stores::new(home), cwd: Workplace::cwd()? };
+    match command {
+        Command::List(args) => commands::list::list(args, &place, screen).await,
+        Command::Show(args) => commands::show::show(args, &place, screen).await,
+        Command::Check(args) => commands::check::check(args, &place, screen).await,
+        Command::Repair(args) => commands::repair::repair(args, &place, screen).await,
+        Command::Fork(args) => commands::fork::fork(args, &place, screen).await,
+        Command::Name(args) => commands::name::name(args, &place, screen).await,
+        Command::Export(args) => commands::export::export(args, &place, screen).await,
+        Command::Delete(args) => commands::delete::delete(args, &place, screen).await,
+        Command::Trash(args) => commands::trash::trash(args, &place, screen),
+        Command::Relocate(args) => commands::relocate::relocate(args, &place, screen).await,
+        _ => not_yet(),
+    }
+}
+
+fn not_yet() -> Result<ExitCode, CliError> {
+    Err(CliError::failed("This build of segno cannot do that yet."))
+}
+
+/// Errors go to standard error; as one line of JSON where the output would have been JSON.
+fn report(error: &CliError, json: bool) -> ExitCode {
     let mut screen = Screen::stderr();
-    error.print(&mut screen);
+    if json {
+        error.print_json(&mut screen);
+    } else {
+        error.print(&mut screen);
+    }
     // Nothing is left to tell it to if even standard error is gone.
     let _ = screen.finish();
     error.exit

@@ -3,14 +3,26 @@
 //! Responsible for: opening the store under the data directory and finding the session that a person
 //! means. Must not: know what a command does with it.
 
+use crate::args::quoted;
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
-use segno_model::SessionId;
-use segno_model::store::{LogOf, SessionStore as _};
-use segno_store::{FileStore, Match, RealDisk};
+use crate::sessions::{self, Entry, Standing, short_ids};
+use crate::terminal::clean;
+use crate::terminal::table;
+use segno_agent::project::Project;
+use segno_model::record::ProjectFacts;
+use segno_model::store::{
+    Clock as _, DamagedSession as _, HeldSession, Judged, LogOf, Opened, SessionStore, StoreError,
+};
+use segno_model::{SessionId, Timestamp};
+use segno_store::{FileStore, RealDisk, SystemClock};
+use std::path::{Path, PathBuf};
 
 /// The log type that commands work on.
 pub type Log = LogOf<FileStore>;
+
+/// A session of ours that needs a decision.
+pub type Damaged = <<FileStore as SessionStore>::Held as HeldSession>::Damaged;
 
 /// The stores of this machine.
 #[derive(Debug, Clone)]
@@ -28,25 +40,80 @@ impl Stores {
         Self { files: FileStore::new(RealDisk, &home.data), home }
     }
 
-    /// The session that `query` stands for: the beginning of an id, or a path of its log or directory.
+    /// The session that `query` stands for: the beginning of an id, a name, `last` (the newest of the
+    /// project that `here` belongs to), or a path of its log or directory.
     ///
     /// # Errors
-    /// When nothing fits, or several do; those are listed.
-    pub fn find(&self, query: &str) -> Result<SessionId, CliError> {
-        if let Some(id) = by_path(query) {
+    /// When nothing fits, or several do; those are listed. Never a new session.
+    pub async fn find(&self, query: &str, here: &Path) -> Result<SessionId, CliError> {
+        if query == "last" {
+            let project = Project::look(here).await.facts;
+            return self.newest(&project).await?.ok_or_else(no_last);
+        }
+        if let Some(found) = self.by_path(query, here) {
+            return found;
+        }
+        if let Ok(id) = SessionId::parse(&query.trim().to_ascii_lowercase())
+            && self.files.log_path(&id).is_ok()
+        {
             return Ok(id);
         }
-        match self.files.find(query)? {
-            Match::One(id) => Ok(id),
-            Match::Nothing => {
-                Err(CliError::new(ExitCode::NotFound, format!("There is no session `{query}`."))
-                    .next("`segno list --all` shows every session."))
-            }
-            Match::Several(ids) => {
-                let ids: Vec<&str> = ids.iter().map(SessionId::as_str).collect();
-                Err(CliError::new(ExitCode::NotFound, format!("`{query}` fits several sessions."))
-                    .because(ids.join("\n"))
-                    .next("Give more of the id."))
+        let now = SystemClock.now();
+        let entries = self.entries(now).await?;
+        let prefix = query.trim().to_ascii_lowercase();
+        let fits = |e: &&Entry| {
+            let named = e.name.as_deref().is_some_and(|name| name.trim() == query.trim());
+            !prefix.is_empty() && (named || e.id.as_str().starts_with(&prefix))
+        };
+        let found: Vec<&Entry> = entries.iter().filter(fits).collect();
+        match found.as_slice() {
+            [] => Err(self.not_found(query, &prefix)),
+            [one] => Ok(one.id.clone()),
+            several => Err(ambiguous(query, several, now)),
+        }
+    }
+
+    /// The newest session of a project in which something was said. Subagents' do not count.
+    ///
+    /// # Errors
+    /// When the sessions cannot be listed.
+    pub async fn newest(&self, project: &ProjectFacts) -> Result<Option<SessionId>, CliError> {
+        let entries = self.entries(SystemClock.now()).await?;
+        let counts = |e: &&Entry| {
+            let there = !matches!(e.standing, Standing::Empty | Standing::Unreadable);
+            there && !e.is_child && e.is_of(project) == Some(true)
+        };
+        Ok(entries.iter().find(counts).map(|e| e.id.clone()))
+    }
+
+    /// Every session, newest last message first.
+    ///
+    /// # Errors
+    /// When the sessions cannot be listed.
+    pub async fn entries(&self, now: Timestamp) -> Result<Vec<Entry>, CliError> {
+        Ok(sessions::all(self, now).await?)
+    }
+
+    /// Takes the writer's right of a session and judges it.
+    ///
+    /// # Errors
+    /// When somebody else has it, when damage needs a decision first, or when it can only be read. Each
+    /// names the commands that help.
+    pub async fn open(&self, id: &SessionId) -> Result<Opened<Log>, CliError> {
+        let judged = match self.files.open(id).await {
+            Ok(held) => held.judge().await.map_err(CliError::from)?,
+            Err(error) => return Err(not_opened(id, error)),
+        };
+        match judged {
+            Judged::Sound(opened) => Ok(opened),
+            Judged::Damaged(damaged) => {
+                let first = damaged.findings().first().map_or("", |f| f.sentence.as_str());
+                Err(CliError::new(
+                    ExitCode::Damaged,
+                    "This session is damaged and needs a decision.",
+                )
+                .because(first)
+                .next(format!("`segno repair {id}`, or read it with `segno show {id}`.")))
             }
         }
     }
@@ -58,12 +125,90 @@ impl Stores {
     pub async fn ids(&self) -> Result<Vec<SessionId>, CliError> {
         Ok(self.files.list().await?.into_iter().map(|listed| listed.id).collect())
     }
+
+    /// The session that a path names, if `query` looks like one and something is there.
+    fn by_path(&self, query: &str, here: &Path) -> Option<Result<SessionId, CliError>> {
+        if !query.contains('/') {
+            return None;
+        }
+        let path = here.join(query).canonicalize().ok()?;
+        let dir = if path.is_file() { path.parent()?.to_owned() } else { path };
+        let id = SessionId::parse(dir.file_name()?.to_str()?).ok()?;
+        let ours = self.files.log_path(&id).ok().and_then(|log| log.canonicalize().ok());
+        if ours.is_some_and(|log| log.parent() == Some(dir.as_path())) {
+            return Some(Ok(id));
+        }
+        Some(Err(elsewhere(query, &dir)))
+    }
+
+    fn not_found(&self, query: &str, prefix: &str) -> CliError {
+        let error = CliError::new(ExitCode::NotFound, format!("There is no session `{query}`."));
+        let trash = self.files.list_trash().unwrap_or_default();
+        let mut trashed = trash
+            .iter()
+            .filter(|listed| !prefix.is_empty() && listed.id.as_str().starts_with(prefix));
+        match (trashed.next(), trashed.next()) {
+            (Some(only), None) => {
+                error.because("it is in the trash").next(format!("segno trash restore {}", only.id))
+            }
+            _ => error
+                .because("no id begins like that, and no session has that name")
+                .next("`segno list --all` shows every session."),
+        }
+    }
 }
 
-/// A path names a session by the directory that it is in.
-fn by_path(query: &str) -> Option<SessionId> {
-    let path = std::path::Path::new(query);
-    let named = if path.ends_with("log.jsonl") { path.parent()? } else { path };
-    let exists = query.contains('/') && named.is_dir();
-    exists.then(|| SessionId::parse(named.file_name()?.to_str()?).ok()).flatten()
+/// Why the writer's right was not given, with commands that name the session.
+#[must_use]
+pub fn not_opened(id: &SessionId, error: StoreError) -> CliError {
+    let held = matches!(error, StoreError::Held(_));
+    let error = CliError::from(error);
+    if held {
+        error.next(format!(
+            "Read it with `segno show {id}`, copy it with `segno fork {id}`, or end the other process."
+        ))
+    } else {
+        error
+    }
+}
+
+fn no_last() -> CliError {
+    CliError::new(ExitCode::NotFound, "This project has no session yet.")
+        .because(
+            "`last` is the newest session of the project that the working directory belongs to",
+        )
+        .next("`segno` starts one; `segno list --all` shows those of other projects.")
+}
+
+/// A session's directory that is not under our data directory.
+fn elsewhere(query: &str, dir: &Path) -> CliError {
+    let home: Option<PathBuf> = dir.ancestors().nth(3).map(Path::to_owned);
+    let error =
+        CliError::new(ExitCode::NotFound, format!("{query} is not a session of this home."))
+            .because("sessions are found in SEGNO_HOME or the directory that --home names");
+    match home {
+        Some(home) => error.next(format!("Add --home {}", quoted(&home.display().to_string()))),
+        None => error,
+    }
+}
+
+fn ambiguous(query: &str, found: &[&Entry], now: Timestamp) -> CliError {
+    const SHOWN: usize = 10;
+    let ids: Vec<&SessionId> = found.iter().map(|e| &e.id).collect();
+    let mut lines: Vec<String> = short_ids(&ids)
+        .into_iter()
+        .zip(found)
+        .take(SHOWN)
+        .map(|(id, entry)| {
+            let age = table::age(now, entry.last_active(now));
+            let title = clean::cut(&clean::line(entry.title().unwrap_or("(empty)")), 50);
+            format!("{id}  {age:>4}  {title}")
+        })
+        .collect();
+    if found.len() > SHOWN {
+        lines.push(format!("and {} more", found.len() - SHOWN));
+    }
+    CliError::new(ExitCode::NotFound, format!("`{query}` fits {} sessions.", found.len()))
+        .because(lines.join("\n"))
+        .next("Give more of the id.")
 }

@@ -4,6 +4,62 @@
 //! arguments and what it needs, prints to a screen and returns an exit code or a [`crate::error::CliError`].
 //! Must not: parse arguments, or reach into each other.
 
+pub mod check;
 pub mod completions;
+pub mod delete;
+pub mod export;
+pub mod fork;
+pub mod list;
 pub mod models;
+pub mod name;
+pub mod relocate;
+pub mod repair;
 pub mod run;
+pub mod show;
+pub mod trash;
+
+use crate::error::CliError;
+use crate::stores::Stores;
+use segno_agent::project::Project;
+use segno_model::Timestamp;
+use segno_model::store::Clock as _;
+use segno_store::SystemClock;
+use std::path::PathBuf;
+
+/// Where a command is carried out.
+#[derive(Debug, Clone)]
+pub struct Workplace {
+    /// The sessions.
+    pub stores: Stores,
+    /// The working directory, as the shell calls it.
+    pub cwd: PathBuf,
+}
+
+impl Workplace {
+    /// The working directory as the shell calls it: `PWD`, when that is where we are. A project behind a
+    /// link is then known by both of its paths.
+    ///
+    /// # Errors
+    /// When the working directory is gone.
+    pub fn cwd() -> Result<PathBuf, CliError> {
+        let real = std::env::current_dir().map_err(|e| {
+            CliError::failed("The working directory cannot be found.")
+                .because(e)
+                .next("Change to a directory that exists.")
+        })?;
+        let called = std::env::var_os("PWD").map(PathBuf::from);
+        let same = |path: &PathBuf| path.canonicalize().ok() == real.canonicalize().ok();
+        Ok(called.filter(|path| path.is_absolute() && same(path)).unwrap_or(real))
+    }
+
+    /// The time, for people.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    /// The project that the working directory belongs to.
+    pub async fn project(&self) -> Project {
+        Project::look(&self.cwd).await
+    }
+}

@@ -132,7 +132,7 @@ async fn session(engine: &Engine, args: &RunArgs) -> Result<Session<Log>, CliErr
         (None, true) => "last",
         (None, false) => return Ok(engine.new_session()),
     };
-    let id = engine.stores.find(query)?;
+    let id = engine.stores.find(query, &engine.cwd).await?;
     engine.open_sound(&id).await
 }
 

@@ -8,6 +8,7 @@
 
 pub mod clean;
 pub mod complete;
+pub mod confirm;
 pub mod diff;
 pub mod entry;
 pub mod markdown;

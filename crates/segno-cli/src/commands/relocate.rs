@@ -1,0 +1,58 @@
+//! `segno relocate`: the project's directory has moved.
+//!
+//! Responsible for: appending the facts of the new place. Must not: move anything, or change what the
+//! session's first line says.
+
+use super::Workplace;
+use crate::args::RelocateArgs;
+use crate::error::{CliError, ExitCode};
+use crate::terminal::{Screen, Text, Tone};
+use segno_agent::project::Project;
+use segno_model::Body;
+use segno_model::batch::Draft;
+use segno_model::record::Environment;
+use segno_model::store::{Level, SessionLog as _};
+
+/// Records where a session's project is now.
+///
+/// # Errors
+/// When the session is not found or cannot be written, or the directory is not there.
+pub async fn relocate(
+    args: &RelocateArgs,
+    place: &Workplace,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let id = place.stores.find(&args.session, &place.cwd).await?;
+    let directory =
+        args.directory.as_ref().map_or_else(|| place.cwd.clone(), |dir| place.cwd.join(dir));
+    if !directory.is_dir() {
+        return Err(CliError::new(
+            ExitCode::NotFound,
+            format!("There is no directory {}.", directory.display()),
+        )
+        .next("Name the directory in which the project is now."));
+    }
+    let project = Project::look(&directory).await;
+    let mut log = place.stores.open(&id).await?.log;
+    let known =
+        log.state().in_force.project.clone().unwrap_or_else(|| log.header().project.clone());
+    if known == project.facts {
+        let text = format!("{id} is known to be in {} already.", directory.display());
+        screen.line(Text::line(Tone::Plain, &text));
+        return Ok(ExitCode::Done);
+    }
+    let environment = Environment {
+        cwd: project.facts.cwd.clone(),
+        git: project.git,
+        project: Some(project.facts),
+        ..log.state().in_force.environment.clone().unwrap_or_else(|| Environment {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Environment::default()
+        })
+    };
+    let body = Body::Environment(Box::new(environment));
+    log.append(vec![Draft::new(place.now(), body)], Level::Synced).await?;
+    let text = format!("{id} now belongs to {}.", directory.display());
+    screen.line(Text::line(Tone::Plain, &text));
+    Ok(ExitCode::Done)
+}

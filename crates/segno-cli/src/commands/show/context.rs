@@ -1,0 +1,190 @@
+//! What the next request would hold.
+//!
+//! Responsible for: the messages of the context in order, and for each record why it is in or out.
+//! Must not: decide it; that is the model crate's `context`.
+
+use crate::commands::Workplace;
+use crate::error::CliError;
+use crate::history::{blocks_text, gist, role};
+use crate::terminal::table::{Column, Table, count, plural};
+use crate::terminal::{Screen, Text, Tone, clean};
+use segno_model::context::{self, Context, ContextMessage, RULES, TraceRow};
+use segno_model::record::AssistantBlock;
+use segno_model::store::{SessionStore as _, Snapshot};
+use segno_model::{Record, SessionId};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Prints it.
+///
+/// # Errors
+/// When the session cannot be read.
+pub(super) async fn show(
+    id: &SessionId,
+    place: &Workplace,
+    as_json: bool,
+    screen: &mut Screen,
+) -> Result<(), CliError> {
+    let snapshot = place.stores.files.read(id).await?;
+    let records = &snapshot.active.records;
+    let context = context::build(records, snapshot.state.tip());
+    let tokens = context::estimate(records, snapshot.state.tip()).tokens;
+    if as_json {
+        screen.json(&document(id, &snapshot, &context, tokens));
+        return Ok(());
+    }
+    screen.lines(summary(&snapshot, &context, tokens));
+    screen.line("");
+    let columns = screen.look().columns;
+    screen.lines(messages(&context).lines(columns));
+    screen.line("");
+    screen.lines(reasons(records, &context.trace).lines(columns));
+    Ok(())
+}
+
+fn summary(snapshot: &Snapshot, context: &Context, tokens: u64) -> Vec<Text> {
+    let in_force = &snapshot.state.in_force;
+    let model = in_force.model.as_ref().map_or_else(|| "none yet".to_owned(), ToString::to_string);
+    let mut out = vec![Text::line(
+        Tone::Strong,
+        &format!(
+            "The next request holds {}, about {} tokens; model: {model}",
+            plural(context.messages.len(), "message"),
+            count(tokens)
+        ),
+    )];
+    if let Some(environment) = &in_force.environment {
+        let system = environment.system.as_ref().map_or("none", |blob| blob.blob.as_str());
+        let text = format!(
+            "system prompt: blob {system}; {}; {}",
+            plural(environment.tools.len(), "tool"),
+            plural(environment.instructions.len(), "instruction file")
+        );
+        out.push(Text::line(Tone::Dim, &text));
+    }
+    for call in &context.unanswered {
+        let text = format!("call {} of record {} has no result", call.call_id, call.call_seq);
+        out.push(Text::line(Tone::Warning, &text));
+    }
+    out.extend(context.findings.iter().map(|f| Text::line(Tone::Warning, &f.sentence)));
+    out
+}
+
+/// Who says what, in the order in which it is sent.
+fn messages(context: &Context) -> Table {
+    let columns = vec![
+        Column::left("ROLE"),
+        Column::right("RECORD"),
+        Column::right("TOKENS"),
+        Column::left("TEXT").shrinks_to(20),
+    ];
+    let mut table = Table::new(columns);
+    for message in &context.messages {
+        let tokens = context::estimate_messages(std::slice::from_ref(message));
+        for (role, seq, text) in parts(message) {
+            let seq = seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
+            table.row([
+                Text::line(Tone::Accent, role),
+                Text::line(Tone::Plain, &seq),
+                Text::line(Tone::Plain, &count(tokens)),
+                Text::line(Tone::Plain, &clean::cut(&clean::line(&text), 200)),
+            ]);
+        }
+    }
+    table
+}
+
+fn parts(message: &ContextMessage) -> Vec<(&'static str, Option<u64>, String)> {
+    match message {
+        ContextMessage::User { seq, content } => {
+            vec![("user", Some(*seq), blocks_text(content))]
+        }
+        ContextMessage::Assistant(turn) => {
+            vec![("assistant", Some(turn.seq), reply_text(&turn.content))]
+        }
+        ContextMessage::Results(results) => {
+            results.iter().map(|r| ("result", r.seq, blocks_text(&r.content))).collect()
+        }
+    }
+}
+
+fn reply_text(blocks: &[AssistantBlock]) -> String {
+    let texts = blocks.iter().map(|block| match block {
+        AssistantBlock::Text { text } => text.clone(),
+        AssistantBlock::Thinking { .. } => "(thinking)".to_owned(),
+        AssistantBlock::ToolCall(call) => format!("→ {} {}", call.name, call.arguments),
+        AssistantBlock::Unknown => "(unknown)".to_owned(),
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// Every record looked at, and why it is in or out.
+fn reasons(records: &[Record], trace: &[TraceRow]) -> Table {
+    let why: HashMap<&str, &str> = RULES.iter().map(|rule| (rule.label, rule.why)).collect();
+    let columns = vec![
+        Column::right("RECORD"),
+        Column::left("SENT"),
+        Column::left("ROLE"),
+        Column::left("BECAUSE"),
+        Column::left("TEXT").shrinks_to(8).leaves(1),
+    ];
+    let mut table = Table::new(columns);
+    for (row, record) in trace.iter().zip(records).filter(|(row, _)| row.rule != "metadata") {
+        let (sent, tone) = if row.included { ("in", Tone::Good) } else { ("out", Tone::Dim) };
+        let because = why.get(row.rule).copied().unwrap_or(row.rule);
+        table.row([
+            Text::line(Tone::Plain, &row.seq.to_string()),
+            Text::line(tone, sent),
+            Text::line(Tone::Plain, role(record)),
+            Text::line(tone, because),
+            Text::line(Tone::Dim, &clean::cut(&clean::line(&gist(record)), 200)),
+        ]);
+    }
+    table
+}
+
+fn document(id: &SessionId, snapshot: &Snapshot, context: &Context, tokens: u64) -> Value {
+    let in_force = &snapshot.state.in_force;
+    json!({
+        "version": 1,
+        "id": id,
+        "model": in_force.model.as_ref().map(ToString::to_string),
+        "system": in_force.environment.as_ref().and_then(|e| e.system.as_ref()),
+        "tokens": tokens,
+        "bytes_read": snapshot.active.bytes_read,
+        "messages": resolved(context),
+        "trace": context.trace,
+        "unanswered": context.unanswered.iter().map(|call| json!({
+            "seq": call.call_seq, "call_id": call.call_id, "tool": call.name,
+        })).collect::<Vec<_>>(),
+        "findings": context.findings,
+    })
+}
+
+/// The messages of a context as JSON.
+pub(in crate::commands) fn resolved(context: &Context) -> Vec<Value> {
+    let message = |message: &ContextMessage| match message {
+        ContextMessage::User { seq, content } => {
+            json!({ "role": "user", "seq": seq, "content": content })
+        }
+        ContextMessage::Assistant(turn) => json!({
+            "role": "assistant",
+            "seq": turn.seq,
+            "model": turn.model.to_string(),
+            "content": turn.content,
+        }),
+        ContextMessage::Results(results) => {
+            let results: Vec<Value> = results
+                .iter()
+                .map(|r| {
+                    json!({
+                        "seq": r.seq, "call_id": r.call_id, "tool": r.name,
+                        "is_error": r.is_error, "content": r.content,
+                    })
+                })
+                .collect();
+            json!({ "role": "results", "results": results })
+        }
+    };
+    context.messages.iter().map(message).collect()
+}

@@ -1,0 +1,230 @@
+//! What was said, in order.
+//!
+//! Responsible for: the current branch as a person reads it, and as JSON. Must not: cut what people or
+//! the model said; only results are cut.
+
+use super::heading;
+use crate::history::{History, as_json, blocks_text, stored_text};
+use crate::terminal::markdown::Markdown;
+use crate::terminal::table::count;
+use crate::terminal::{Screen, Text, Tone, clean, diff};
+use segno_model::record::{
+    AssistantBlock, AssistantMessage, Body, Compaction, Message, Outcome, Run, RunEnd, RunState,
+    ToolMessage, UserMessage,
+};
+use segno_model::tree::Tree;
+use segno_model::{Record, Seq};
+use std::collections::HashSet;
+
+/// Lines of a result that are shown.
+const RESULT_LINES: usize = 10;
+/// Lines of a diff that are shown.
+const DIFF_LINES: usize = 40;
+
+/// Prints the transcript of the current branch.
+pub(super) fn show(history: &History, json: bool, screen: &mut Screen) {
+    let told = told(history);
+    if json {
+        let records: Vec<_> = told.iter().filter_map(|record| as_json(record)).collect();
+        screen.json(&serde_json::json!({
+            "version": 1,
+            "id": history.id,
+            "name": history.state.in_force.name,
+            "project": history.header().map(|header| &header.project),
+            "records": records,
+            "findings": history.findings,
+        }));
+        return;
+    }
+    screen.lines(heading(history));
+    let columns = screen.look().columns;
+    for record in told {
+        if screen.is_gone() {
+            return;
+        }
+        let lines = record_lines(record, columns);
+        if !lines.is_empty() {
+            screen.line("");
+            screen.lines(lines);
+        }
+    }
+}
+
+/// The nodes of the current branch, and what happened to its runs.
+fn told(history: &History) -> Vec<&Record> {
+    let tree = Tree::new(&history.records);
+    let path: HashSet<Seq> = tree.path(history.tip()).iter().map(|record| record.seq()).collect();
+    let mut on_path = true;
+    let mut told = Vec::new();
+    for record in &history.records {
+        if record.is_node() {
+            on_path = path.contains(&record.seq());
+        }
+        if on_path && (record.is_node() || is_event(record)) {
+            told.push(record);
+        }
+    }
+    told
+}
+
+/// Metadata that a reader of the transcript wants to know.
+fn is_event(record: &Record) -> bool {
+    match &record.body {
+        Body::Run(run) => event(run).is_some(),
+        Body::Repair(_) => true,
+        _ => false,
+    }
+}
+
+fn event(run: &Run) -> Option<&'static str> {
+    let RunState::Ended { end, .. } = &run.state else { return None };
+    match end {
+        RunEnd::Completed => None,
+        RunEnd::Failed => Some("the run failed"),
+        RunEnd::Stopped => Some("stopped by the user"),
+        RunEnd::Suspended => Some("the run was cut off; it can be taken up again"),
+        RunEnd::Exhausted => Some("a budget ran out"),
+    }
+}
+
+fn record_lines(record: &Record, columns: usize) -> Vec<Text> {
+    match &record.body {
+        Body::Message(message) => match &**message {
+            Message::User(user) => user_lines(record.seq(), user),
+            Message::Assistant(reply) => reply_lines(record.seq(), reply, columns),
+            Message::Tool(result) => result_lines(record.seq(), result, columns),
+        },
+        Body::Compaction(compaction) => compaction_lines(record.seq(), compaction),
+        Body::BranchSummary(summary) => {
+            let mut lines = vec![who(record.seq(), "summary of another branch", Tone::Warning)];
+            lines.push(Text::block(Tone::Plain, &stored_text(&summary.summary)));
+            lines
+        }
+        Body::Custom(custom) => {
+            let text = custom.context.as_deref().unwrap_or_default();
+            vec![who(record.seq(), &custom.name, Tone::Dim), Text::block(Tone::Dim, text)]
+        }
+        Body::Run(run) => event(run).map(|text| marker(run, text)).into_iter().collect(),
+        Body::Repair(repair) => {
+            let text = format!(
+                "— a repair settled {} by {} —",
+                count(repair.items.len() as u64),
+                repair.rule
+            );
+            vec![Text::line(Tone::Dim, &text)]
+        }
+        Body::Unknown { kind, reason } => {
+            vec![who(record.seq(), &format!("{kind} (cannot be shown: {reason})"), Tone::Warning)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn who(seq: Seq, name: &str, tone: Tone) -> Text {
+    Text::line(Tone::Dim, &format!("#{seq}")).with(Tone::Plain, " ").with(tone, &clean::line(name))
+}
+
+fn marker(run: &Run, text: &str) -> Text {
+    let reason = match &run.state {
+        RunState::Ended { reason: Some(reason), .. } => format!(": {}", clean::line(reason)),
+        _ => String::new(),
+    };
+    Text::line(Tone::Warning, &format!("— {text}{reason} —"))
+}
+
+fn user_lines(seq: Seq, user: &UserMessage) -> Vec<Text> {
+    let text = blocks_text(&user.content);
+    match &user.notice {
+        Some(reason) => vec![
+            who(seq, &format!("notice: {reason}"), Tone::Dim),
+            Text::block(Tone::Dim, text.trim_end()),
+        ],
+        None => vec![who(seq, "you", Tone::Heading), Text::block(Tone::Plain, text.trim_end())],
+    }
+}
+
+fn reply_lines(seq: Seq, reply: &AssistantMessage, columns: usize) -> Vec<Text> {
+    let partial = if reply.partial { " (broke off)" } else { "" };
+    let mut lines = vec![who(seq, &format!("{}{partial}", reply.model), Tone::Heading)];
+    for block in &reply.content {
+        match block {
+            AssistantBlock::Text { text } => {
+                let mut markdown = Markdown::default();
+                let mut shown = markdown.push(text.trim_end());
+                shown.append(markdown.finish());
+                lines.push(shown);
+            }
+            AssistantBlock::Thinking { text, .. } if !text.trim().is_empty() => {
+                lines.push(Text::block(Tone::Dim, text.trim_end()));
+            }
+            AssistantBlock::Thinking { .. } => {
+                lines.push(Text::line(Tone::Dim, "(thinking that the provider keeps hidden)"));
+            }
+            AssistantBlock::ToolCall(call) => {
+                let text = format!("→ {} {}", call.name, call.arguments);
+                lines.push(Text::line(Tone::Accent, &text).cut(columns));
+            }
+            AssistantBlock::Unknown => {
+                lines.push(Text::line(Tone::Dim, "(something this version does not know)"));
+            }
+        }
+    }
+    lines
+}
+
+fn result_lines(seq: Seq, result: &ToolMessage, columns: usize) -> Vec<Text> {
+    let (word, tone) = match result.outcome {
+        Outcome::Done => ("done", Tone::Good),
+        Outcome::Failed => ("failed", Tone::Bad),
+        Outcome::Denied => ("denied", Tone::Warning),
+        Outcome::NotRun => ("did not run", Tone::Warning),
+        Outcome::Stopped => ("stopped", Tone::Warning),
+        Outcome::Unknown => ("outcome unknown", Tone::Warning),
+    };
+    let mut lines = vec![who(seq, &format!("{}: {word}", result.name), tone)];
+    let text = blocks_text(&result.content);
+    let (before, change) = split_diff(&text);
+    lines.extend(cut_lines(before, columns.saturating_sub(2)));
+    lines.extend(diff::show(change, columns.saturating_sub(2), DIFF_LINES));
+    let indented = |(i, line): (usize, Text)| {
+        if i == 0 { line } else { Text::default().with(Tone::Plain, "  ").with_text(line) }
+    };
+    lines.into_iter().enumerate().map(indented).collect()
+}
+
+/// The text before a unified diff, and the diff.
+fn split_diff(text: &str) -> (&str, &str) {
+    let start = text.find("--- ").filter(|at| *at == 0 || text[..*at].ends_with('\n'));
+    match start {
+        Some(at) if text[at..].lines().nth(2).is_some_and(|line| line.starts_with("@@ ")) => {
+            text.split_at(at)
+        }
+        _ => (text, ""),
+    }
+}
+
+fn cut_lines(text: &str, columns: usize) -> Vec<Text> {
+    let text = clean::block(text);
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let fold = lines.len() > RESULT_LINES + 1;
+    let shown = if fold { RESULT_LINES } else { lines.len() };
+    let mut out: Vec<Text> = lines[..shown]
+        .iter()
+        .map(|line| Text::default().with(Tone::Dim, &line.replace('\t', "    ")).cut(columns))
+        .collect();
+    if fold {
+        out.push(Text::line(Tone::Dim, &format!("… {} more lines", lines.len() - shown)));
+    }
+    out
+}
+
+fn compaction_lines(seq: Seq, compaction: &Compaction) -> Vec<Text> {
+    let tokens = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), count);
+    let text = format!(
+        "compaction: {} tokens before, {} after; what came before is told by this summary",
+        tokens(compaction.tokens_before),
+        tokens(compaction.tokens_after)
+    );
+    let summary = compaction.summary.as_ref().map(stored_text).unwrap_or_default();
+    vec![who(seq, &text, Tone::Warning), Text::block(Tone::Plain, summary.trim_end())]
+}
