@@ -4,10 +4,18 @@
 
 mod args;
 mod binary;
+mod check;
 mod clean;
+mod desk;
 mod error;
+mod export;
+mod json_page;
+mod lifecycle;
+mod list;
 mod markdown;
 mod picker;
 mod prompt;
 mod random;
+mod repair;
+mod show;
 mod terminal_process;

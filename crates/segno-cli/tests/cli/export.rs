@@ -1,0 +1,126 @@
+//! `segno export` in its three formats.
+
+use super::desk::{Desk, id, lines};
+use segno_model::Body;
+use segno_model::record::{AssistantBlock, AssistantMessage, Message, StopReason};
+use segno_testkit::sessions::{call, model, prompt, reply, result};
+use std::os::unix::fs::PermissionsExt as _;
+
+/// What a tool printed, with five made-up secrets.
+const SECRETS: &str = "AWS_ACCESS_KEY_ID=AKIAFAKEFAKEFAKEFAKE\n\
+    GITHUB_TOKEN=ghp_FAKEfakeFAKEfakeFAKEfakeFAKEfakeFAKE\n\
+    OPENAI_API_KEY=sk-proj-FAKE0000FAKE0000FAKE0000FAKE\n\
+    DATABASE_URL=postgres://kiln:FAKEPASS41@db.invalid:5432/kiln\n\
+    -----BEGIN PRIVATE KEY-----\nRkFLRS1LRVktNDE=\n-----END PRIVATE KEY-----\nHOME=/home/kiln";
+const HIDDEN: [&str; 5] = ["AKIAFAKE", "ghp_FAKE", "sk-proj-FAKE", "FAKEPASS41", "RkFLRS1"];
+/// Looks like a key and is a provider's signature.
+const SIGNATURE: &str = "sk-ant-FAKE-looks-like-a-key-but-is-a-signature-QUJDQUJDQUJD";
+
+fn session(desk: &Desk) {
+    let content = vec![
+        AssistantBlock::Thinking {
+            text: "ok".into(),
+            signature: Some(SIGNATURE.into()),
+            redacted: false,
+        },
+        AssistantBlock::Text { text: "the word AKIA alone is harmless".into() },
+    ];
+    let stop = StopReason::End;
+    let last = AssistantMessage { content, model: model(), stop, ..Default::default() };
+    desk.session(
+        1,
+        vec![
+            prompt("Show the environment."),
+            reply("Here:\n```sh\nenv\n```", &[call("a")]),
+            result("a", 2, SECRETS),
+            Body::Message(Box::new(Message::Assistant(last))),
+        ],
+    );
+}
+
+/// Covers: #116, G17.
+#[test]
+fn secrets_are_masked_in_every_format_unless_asked_for() {
+    let desk = Desk::new();
+    session(&desk);
+    let before = desk.bytes(&id(1));
+    for format in ["markdown", "json", "jsonl"] {
+        let ran = desk.run(&["export", "--format", format]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        for secret in HIDDEN {
+            assert!(!ran.out.contains(secret) && !ran.err.contains(secret), "{format}: {secret}");
+        }
+        assert!(ran.out.contains("the word AKIA alone") && ran.out.contains("HOME=/home/kiln"));
+        assert_eq!(ran.out.contains(SIGNATURE), format != "markdown", "{format}");
+        assert!(ran.err.contains("secrets were masked"), "{format}: {}", ran.err);
+        let kept = desk.run(&["export", "--format", format, "--keep-secrets"]);
+        assert!(HIDDEN.iter().all(|secret| kept.out.contains(secret)), "{format}");
+        assert_eq!(kept.err, "");
+    }
+    assert_eq!(desk.bytes(&id(1)), before, "the session itself is as it was");
+}
+
+#[test]
+fn markdown_reads_well() {
+    let desk = Desk::new();
+    session(&desk);
+    insta::assert_snapshot!(desk.plain(&desk.run(&["export"]).all()));
+}
+
+/// Covers: G3.
+#[test]
+fn lines_are_exact_and_masked_ones_are_sound() {
+    let desk = Desk::new();
+    session(&desk);
+    let exact = desk.run(&["export", "--format", "jsonl", "--keep-secrets"]);
+    assert_eq!(exact.out.as_bytes(), desk.bytes(&id(1)));
+    let masked = desk.run(&["export", "--format", "jsonl"]).out;
+    for (masked, original) in lines(masked.as_bytes()).iter().zip(lines(&desk.bytes(&id(1)))) {
+        let changed = *masked != original;
+        assert_eq!(changed, original.windows(8).any(|w| w == b"AKIAFAKE"));
+        assert!(segno_model::line::decode(masked.trim_ascii_end(), 0).is_ok());
+    }
+}
+
+#[test]
+fn json_is_one_document() {
+    let desk = Desk::new();
+    session(&desk);
+    let json = desk.run(&["export", "--format", "json"]).json();
+    assert_eq!((json["version"].as_u64(), json["id"].as_str()), (Some(1), Some(id(1).as_str())));
+    assert_eq!(json["records"].as_array().unwrap().len(), 5);
+    assert_eq!(json["context"][2]["role"], "results");
+    assert_eq!(json["header"]["id"], id(1).as_str());
+}
+
+/// Covers: G17, #113.
+#[test]
+fn a_file_is_private_and_never_overwritten() {
+    let desk = Desk::new();
+    session(&desk);
+    let path = desk.project.join("out.md");
+    let ran = desk.run(&["export", "-o", "out.md"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let written = std::fs::read(&path).unwrap();
+    let again = desk.run(&["export", "-o", "out.md", "--format", "json"]);
+    assert!(again.code == 1 && again.err.contains("exists already"), "{again:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), written);
+    let nowhere = desk.run(&["export", "-o", "no/such/dir/x"]);
+    assert!(nowhere.code == 1 && nowhere.err.contains("could not be created"), "{nowhere:?}");
+}
+
+/// Covers: G3, TT6.
+#[test]
+fn what_can_be_read_of_a_damaged_session_is_exported() {
+    let desk = Desk::new();
+    session(&desk);
+    desk.tamper(&id(1), |bytes| {
+        let mut lines = lines(&bytes);
+        lines[2] = b"garbage\n".to_vec();
+        lines.concat()
+    });
+    let ran = desk.run(&["export"]);
+    assert!(ran.code == 0 && ran.out.contains("Show the environment"), "{ran:?}");
+    assert!(ran.err.contains("damaged in 1 place"), "{ran:?}");
+}
