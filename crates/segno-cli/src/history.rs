@@ -31,6 +31,19 @@ impl History {
     /// # Errors
     /// When there is none, or the disk fails.
     pub async fn read(stores: &Stores, id: &SessionId) -> Result<Self, CliError> {
+        Self::read_with(stores, id, |record| record).await
+    }
+
+    /// Reads it and keeps of each record what `keep` makes of it, so that a log of any size can be looked
+    /// through.
+    ///
+    /// # Errors
+    /// When there is none, or the disk fails.
+    pub async fn read_with(
+        stores: &Stores,
+        id: &SessionId,
+        mut keep: impl FnMut(Record) -> Record + Send,
+    ) -> Result<Self, CliError> {
         let mut all = Self {
             id: id.clone(),
             records: Vec::new(),
@@ -41,7 +54,7 @@ impl History {
             match item {
                 Scanned::Record(record) => {
                     all.state.apply(&record);
-                    all.records.push(*record);
+                    all.records.push(keep(*record));
                 }
                 Scanned::Finding(finding) => all.findings.push(finding),
             }

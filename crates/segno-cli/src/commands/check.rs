@@ -8,6 +8,7 @@
 mod blobs;
 mod pairs;
 
+use self::blobs::Named;
 use super::Workplace;
 use crate::args::CheckArgs;
 use crate::error::{CliError, ExitCode};
@@ -15,12 +16,16 @@ use crate::history::History;
 use crate::stores::Stores;
 use crate::terminal::table::{plural, size};
 use crate::terminal::{Screen, Text, Tone};
-use segno_model::SessionId;
 use segno_model::finding::{Finding, Severity};
-use segno_model::record::{Body, FORMAT};
+use segno_model::record::{
+    AssistantBlock, AssistantMessage, Body, Compaction, FORMAT, Message, ToolCall, ToolMessage,
+    UserMessage,
+};
 use segno_model::store::SessionStore as _;
 use segno_model::tree::Tree;
+use segno_model::{Record, SessionId};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Everything that was found.
 #[derive(Debug, Serialize)]
@@ -78,7 +83,12 @@ fn unreadable(error: CliError) -> CliError {
 /// # Errors
 /// When the log cannot be read.
 pub async fn examine(stores: &Stores, id: &SessionId) -> Result<Report, CliError> {
-    let history = History::read(stores, id).await?;
+    let mut named = Named::default();
+    let keep = |record: Record| {
+        named.add(&record);
+        outline(record)
+    };
+    let history = History::read_with(stores, id, keep).await?;
     let listed = stores.files.list().await.map_err(CliError::from)?;
     let listed = listed.into_iter().find(|l| l.id == *id);
     let bytes = listed.as_ref().map_or(0, |l| l.bytes);
@@ -96,12 +106,39 @@ pub async fn examine(stores: &Stores, id: &SessionId) -> Result<Report, CliError
         Finding { severity: Severity::Note, ..bridge.finding() }
     }));
     findings.extend(pairs::findings(&history.records));
-    let (blobs, damaged) = blobs::verify(stores, &history).await;
-    findings.extend(damaged);
+    findings.extend(named.verify(stores, id).await);
     findings.sort_by_key(|f| (f.offset.is_none(), f.offset, f.seq));
     let verdict = verdict(&findings);
-    let records = history.records.len();
+    let (records, blobs) = (history.records.len(), named.len());
     Ok(Report { version: 1, id: id.clone(), verdict, records, bytes, blobs, findings })
+}
+
+/// A record without what was said in it: where it stands, its calls, and whose result it is.
+fn outline(record: Record) -> Record {
+    let body = match record.body {
+        Body::Message(message) => Body::Message(Box::new(match *message {
+            Message::User(user) => Message::User(UserMessage { content: Vec::new(), ..user }),
+            Message::Assistant(reply) => Message::Assistant(AssistantMessage {
+                content: reply.calls().map(call).collect(),
+                native: None,
+                ..reply
+            }),
+            Message::Tool(result) => Message::Tool(ToolMessage { content: Vec::new(), ..result }),
+        })),
+        Body::Compaction(compaction) => {
+            Body::Compaction(Box::new(Compaction { summary: None, native: None, ..*compaction }))
+        }
+        other => other,
+    };
+    Record { body, line: Arc::default(), ..record }
+}
+
+fn call(call: &ToolCall) -> AssistantBlock {
+    AssistantBlock::ToolCall(ToolCall {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: String::new(),
+    })
 }
 
 fn verdict(findings: &[Finding]) -> Verdict {

@@ -113,7 +113,10 @@ fn nothing(elsewhere: usize) -> Vec<Text> {
             "This project has no sessions; there {} elsewhere.",
             if elsewhere == 1 { "is 1".to_owned() } else { format!("are {elsewhere}") }
         )),
-        line("`segno list --all` shows them; `segno` starts one here."),
+        line(
+            "`segno list --all` shows them; `segno` starts one here. If this project has moved, tell",
+        ),
+        line("a session of it with `segno relocate SESSION`."),
     ]
 }
 

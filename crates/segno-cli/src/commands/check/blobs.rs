@@ -3,30 +3,42 @@
 //! Responsible for: finding every reference, whatever record holds it, and reading each blob once. Must
 //! not: know record types: a reference of a later version is verified, too.
 
-use crate::history::{History, as_json};
+use crate::history::as_json;
 use crate::stores::Stores;
-use segno_model::Record;
 use segno_model::finding::{Finding, Severity};
 use segno_model::record::BlobRef;
 use segno_model::store::{SessionStore as _, StoreError};
+use segno_model::{Record, Seq, SessionId};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How many blobs there are, and what is wrong with which.
-pub(super) async fn verify(stores: &Stores, history: &History) -> (usize, Vec<Finding>) {
-    let mut named: BTreeMap<String, (BlobRef, u64)> = BTreeMap::new();
-    for record in &history.records {
+/// The blobs that a log names, each with the first record that does.
+#[derive(Debug, Default)]
+pub(super) struct Named(BTreeMap<String, (BlobRef, Seq)>);
+
+impl Named {
+    /// Notes what a record names.
+    pub(super) fn add(&mut self, record: &Record) {
         for blob in references(record) {
-            named.entry(blob.blob.clone()).or_insert((blob, record.seq()));
+            self.0.entry(blob.blob.clone()).or_insert((blob, record.seq()));
         }
     }
-    let mut findings = Vec::new();
-    for (blob, seq) in named.values() {
-        if let Err(error) = stores.files.blob(&history.id, blob).await {
-            findings.push(finding(blob, *seq, &error));
-        }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
-    (named.len(), findings)
+
+    /// Reads all of them; gives what is wrong.
+    pub(super) async fn verify(&self, stores: &Stores, id: &SessionId) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (blob, seq) in self.0.values() {
+            if let Err(error) = stores.files.blob(id, blob).await {
+                findings.push(finding(blob, *seq, &error));
+            }
+        }
+        findings
+    }
 }
 
 fn finding(blob: &BlobRef, seq: u64, error: &StoreError) -> Finding {
