@@ -8,7 +8,7 @@ use segno_store::{FileLog, FileStore, RealDisk};
 use segno_testkit::sessions;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// 2026-01-02T03:04:05Z.
 pub(crate) const START: i64 = 1_767_323_045_000;
@@ -19,6 +19,11 @@ static GATE: RwLock<()> = RwLock::new(());
 
 fn while_nothing_starts() -> RwLockReadGuard<'static, ()> {
     GATE.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// To be held while a process is started.
+pub(crate) fn starting() -> RwLockWriteGuard<'static, ()> {
+    GATE.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the binary did.
@@ -173,7 +178,7 @@ pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 pub(crate) fn ran(mut command: Command) -> Ran {
-    let gate = GATE.write().unwrap_or_else(PoisonError::into_inner);
+    let gate = starting();
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(gate);
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();

@@ -1,6 +1,7 @@
 //! Naming, forking, moving, deleting and restoring sessions.
 
 use super::desk::{Desk, START, id};
+use super::terminal_process::Played;
 use segno_model::Body;
 use segno_model::record::Name;
 use segno_testkit::sessions::{answer, call, prompt, reply};
@@ -169,6 +170,31 @@ fn deleted_sessions_wait_in_the_trash() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "1 session deleted for good.\n"));
     assert_eq!(desk.run(&["trash"]).out, "The trash is empty.\n");
     assert_eq!(desk.run(&["trash", "restore", &two]).code, 6);
+}
+
+/// In a terminal the question is asked, and only a yes is one.
+/// Covers: #136.
+#[test]
+fn in_a_terminal_deleting_is_asked_about() {
+    let desk = Desk::new();
+    session(&desk, 1);
+    let delete = || {
+        let mut command = portable_pty::CommandBuilder::new(env!("CARGO_BIN_EXE_segno"));
+        command.args(["delete", "last"]);
+        command.cwd(&desk.project);
+        command.env("SEGNO_HOME", desk.home());
+        Played::spawn(command, 100, 24)
+    };
+    let mut asked = delete();
+    asked.wait_for("Move 1 session to the trash? [y/N]");
+    asked.send("\r");
+    assert_eq!(asked.exit_code(), 3);
+    assert!(desk.store.log_path(&id(1)).is_ok());
+    let mut asked = delete();
+    asked.wait_for("[y/N]");
+    asked.send("y\r");
+    assert_eq!(asked.exit_code(), 0);
+    assert!(desk.store.log_path(&id(1)).is_err());
 }
 
 /// Covers: #113, G16.

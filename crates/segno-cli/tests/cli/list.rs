@@ -1,6 +1,6 @@
 //! `segno list`, and finding a session by what a person says.
 
-use super::desk::{Desk, START, header_in, id};
+use super::desk::{Desk, START, header_in, id, ran};
 use segno_model::record::{
     Approval, ApprovalState, Message, Name, Origin, OriginKind, ProjectFacts, Run, RunEnd,
     RunState, UserMessage,
@@ -175,22 +175,17 @@ fn a_project_is_found_by_any_of_its_facts() {
 fn a_moved_repository_is_known_by_its_first_commit() {
     let desk = Desk::new();
     let git = |args: &[&str]| {
-        let done = std::process::Command::new("git")
-            .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
-            .args(args)
-            .current_dir(&desk.project)
-            .output();
-        assert!(done.unwrap().status.success(), "{args:?}");
+        let mut git = std::process::Command::new("git");
+        git.args(["-c", "user.name=t", "-c", "user.email=t@example.org"]).args(args);
+        git.current_dir(&desk.project);
+        let done = ran(git);
+        assert_eq!(done.code, 0, "{args:?} {done:?}");
+        done.out
     };
     desk.session(1, whole("before git init"));
     git(&["init", "-q"]);
     git(&["commit", "-q", "--allow-empty", "-m", "one"]);
-    let root = std::process::Command::new("git")
-        .args(["rev-parse", "HEAD"])
-        .current_dir(&desk.project)
-        .output()
-        .unwrap();
-    let root_commit = String::from_utf8(root.stdout).unwrap().trim().to_owned();
+    let root_commit = git(&["rev-parse", "HEAD"]).trim().to_owned();
     let facts = ProjectFacts {
         cwd: "/srv/old-name".into(),
         root_commit: Some(root_commit),

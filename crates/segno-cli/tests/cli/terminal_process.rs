@@ -52,16 +52,23 @@ impl Played {
         rows: u16,
         env: &[(&str, &str)],
     ) -> Self {
-        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
         command.env(ROLE, role);
-        command.env("TERM", "xterm-256color");
         for (name, value) in env {
             command.env(name, value);
         }
+        Self::spawn(command, columns, rows)
+    }
+
+    /// Runs any command in a terminal of that size.
+    pub(crate) fn spawn(mut command: CommandBuilder, columns: u16, rows: u16) -> Self {
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        command.env("TERM", "xterm-256color");
+        let starting = super::desk::starting();
         let child = pair.slave.spawn_command(command).unwrap();
+        drop(starting);
         let writer = pair.master.take_writer().unwrap();
         let mut reader = pair.master.try_clone_reader().unwrap();
         let (sender, output) = channel();
@@ -87,6 +94,11 @@ impl Played {
     /// Returns when the screen shows this.
     pub(crate) fn wait_for(&mut self, text: &str) {
         self.wait_until(text, |screen| screen.contains(text));
+    }
+
+    /// Returns when the screen shows this so many times.
+    pub(crate) fn wait_for_times(&mut self, text: &str, times: usize) {
+        self.wait_until(text, |screen| screen.matches(text).count() >= times);
     }
 
     /// Returns when the screen no longer shows this.
@@ -115,6 +127,11 @@ impl Played {
             rest = after;
         }
         self.parser.process(rest);
+    }
+
+    /// Waits for its end; gives its exit code.
+    pub(crate) fn exit_code(&mut self) -> u32 {
+        self.child.wait().unwrap().exit_code()
     }
 
     pub(crate) fn alternate_screen(&self) -> bool {
