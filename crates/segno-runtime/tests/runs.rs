@@ -376,3 +376,16 @@ async fn after_reopening_the_context_is_the_same() {
     assert_eq!(render(&session.context(&model_ref()).messages), before);
     assert!(session.pending_recovery().is_empty());
 }
+
+/// NUL, the six characters that spell it, and what a broken half of a pair becomes: all come back
+/// exactly after a restart.
+/// Covers: #7, #121.
+#[tokio::test]
+async fn odd_characters_come_back_exactly() {
+    let text = "a\u{0}b \\u0000 \u{fffd} \u{2028} \u{feff} \u{1f600}";
+    let scene = Scene::new(&[Say::Text("ok")]);
+    scene.prompt(&mut scene.session(), text).await.expect("runs");
+    let session = scene.reopen().await;
+    let messages = session.context(&model_ref()).messages;
+    assert!(render(&messages).starts_with(&format!("user: {text}\n")), "{messages:?}");
+}

@@ -43,7 +43,7 @@ fn a_torn_tail_never_blocks_and_never_spreads() {
     check("tail.txt");
 }
 
-/// Covers: G3, ST4, ST6, MS9, #1, #3, #5, #6, #20, #23.
+/// Covers: G3, ST4, ST6, MS9, MS10, #1, #3, #5, #6, #20, #23.
 #[test]
 fn damage_is_found_located_and_bounded() {
     check("damage.txt");
