@@ -448,6 +448,14 @@ pub struct DemoArgs {
     /// Leave the demo's directory behind, to look at
     #[arg(long)]
     pub keep: bool,
+
+    /// Instead of the experiment, run a scripted model until Ctrl-C, to try the whole agent with
+    #[arg(long, conflicts_with = "keep")]
+    pub serve: bool,
+
+    /// The port that --serve listens on, instead of any free one
+    #[arg(long, value_name = "N", requires = "serve")]
+    pub port: Option<u16>,
 }
 
 /// `segno completions`

@@ -48,6 +48,7 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
         Intent::Command(Command::Models(args)) => {
             commands::models::models(args, home, screen).await
         }
+        Intent::Command(Command::Demo(args)) => commands::demo::demo(args, screen).await,
         Intent::Command(Command::Completions(args)) => completions::completions(args, screen),
         Intent::Command(command) => on_sessions(command, home, screen).await,
         Intent::Interactive { .. } => not_yet(),

@@ -10,6 +10,7 @@ pub mod delete;
 pub mod export;
 pub mod fork;
 pub mod list;
+pub mod demo;
 pub mod models;
 pub mod name;
 pub mod relocate;

@@ -1,0 +1,402 @@
+//! Where the experiment happens: a temporary directory, a model server, and agent processes.
+//!
+//! Responsible for: starting this very program with an environment of its own, waiting for what a step
+//! waits for, killing, and taking everything away at the end. Must not: pass on any of the user's
+//! configuration, keys, proxies or sessions, or judge what happened.
+
+use crate::error::CliError;
+use segno_model::record::{Body, Header, Message, Run, RunState};
+use segno_model::store::{Clock as _, ForkPoint, Ids as _, Scanned, SessionStore as _};
+use segno_model::{Record, Seq, SessionId};
+use segno_store::{FileStore, RealDisk, SystemClock, UuidIds};
+use segno_testkit::scripted_model::demo::{CODE_FILE, DEMO_SCRIPT, code_file};
+use segno_testkit::scripted_model::{Delivery, ScriptedModel};
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, Command};
+
+/// A step that takes longer is given up; each takes a fraction of a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often a step looks whether it is done.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Variables of the user that the processes get; nothing else is passed on.
+const PASSED_ON: [&str; 3] = ["PATH", "TMPDIR", "LD_LIBRARY_PATH"];
+
+/// The place of the experiment.
+pub struct Stage {
+    dir: TempDir,
+    /// The random code.
+    pub code: String,
+    /// The stand-in for a model.
+    pub server: ScriptedModel,
+    /// What earlier servers found fault with.
+    faults: Vec<String>,
+    /// Whether the server is another one than the sessions know.
+    moved: bool,
+    store: FileStore,
+}
+
+/// An agent process.
+pub struct Process {
+    /// Its number in the experiment.
+    pub pid: u32,
+    /// How a person would have started it.
+    pub command: String,
+    child: Child,
+    /// Of an output that is held back: it must stay open.
+    _held_back: Option<std::io::PipeReader>,
+}
+
+/// A process that was killed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Died {
+    /// Which.
+    pub pid: u32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// A process that came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Which.
+    pub pid: u32,
+    /// What it printed.
+    pub answer: String,
+}
+
+impl Stage {
+    /// Makes the directory, the repository, the file with its code, and the server.
+    ///
+    /// # Errors
+    /// When nothing can be made in the temporary directory, or nothing can listen on loopback.
+    pub async fn set_up() -> Result<Self, CliError> {
+        let dir = tempfile::Builder::new().prefix("segno-demo-").tempdir().map_err(|e| {
+            CliError::failed("The demo needs a temporary directory and cannot make one.").because(e)
+        })?;
+        let store = FileStore::new(RealDisk, dir.path().join("home"));
+        let stage = Self {
+            dir,
+            code: random_code(),
+            server: server()?,
+            faults: Vec::new(),
+            moved: false,
+            store,
+        };
+        let fill = || {
+            std::fs::create_dir(stage.repository())?;
+            std::fs::write(stage.code_file(), code_file(&stage.code))
+        };
+        fill()
+            .map_err(|e| CliError::failed("The demo's directory cannot be filled.").because(e))?;
+        // Without git it is a directory like any other; the agent works there as well.
+        let mut git = Command::new("git");
+        git.args(["init", "--quiet"]).current_dir(stage.repository()).stdin(Stdio::null());
+        let _ = stage.isolate(&mut git).output().await;
+        Ok(stage)
+    }
+
+    /// Puts a new server in the place of the old one: it has never seen a request.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub fn replace_server(&mut self) -> Result<(), CliError> {
+        self.faults = self.violations();
+        self.server = server()?;
+        self.moved = true;
+        Ok(())
+    }
+
+    /// Everything that a server found fault with so far.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        let now = self.server.violations();
+        self.faults.iter().cloned().chain(now.iter().map(ToString::to_string)).collect()
+    }
+
+    /// The repository in which the agent works.
+    #[must_use]
+    pub fn repository(&self) -> PathBuf {
+        self.dir.path().join("repository")
+    }
+
+    /// The file with the code.
+    #[must_use]
+    pub fn code_file(&self) -> PathBuf {
+        self.repository().join(CODE_FILE)
+    }
+
+    /// Whether the file with the code is there.
+    #[must_use]
+    pub fn code_file_exists(&self) -> bool {
+        self.code_file().exists()
+    }
+
+    /// Deletes the file with the code.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn delete_code_file(&self) -> Result<(), CliError> {
+        std::fs::remove_file(self.code_file())
+            .map_err(|e| CliError::failed("The file could not be deleted.").because(e))
+    }
+
+    /// Starts `segno run`, on a new session or an existing one. With `hold_back`, the process can write
+    /// nothing to its standard output: when its work is done it is still there.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn start(
+        &self,
+        prompt: &str,
+        session: Option<&SessionId>,
+        hold_back: bool,
+    ) -> Result<Process, CliError> {
+        let url = self.server.url();
+        let mut args = vec!["run"];
+        args.extend(session.iter().flat_map(|id| ["--session", id.as_str()]));
+        // A session remembers its model and the address.
+        if session.is_none() || self.moved {
+            args.extend(["--model", "anthropic/demo", "--base-url", url.as_str()]);
+        }
+        args.push(prompt);
+        let failed = |e| CliError::failed("An agent process could not be started.").because(e);
+        let exe = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(exe);
+        command.args(&args).current_dir(self.repository()).stdin(Stdio::null());
+        command.stderr(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        // Ctrl-C in a terminal is for the demo, which then ends its processes.
+        command.process_group(0);
+        let mut held_back = None;
+        if hold_back {
+            let (reader, writer) = full_pipe().map_err(failed)?;
+            command.stdout(Stdio::from(writer));
+            held_back = Some(reader);
+        }
+        let child = self.isolate(&mut command).spawn().map_err(failed)?;
+        let pid = child.id().unwrap_or_default();
+        let words: Vec<String> = args.iter().map(|arg| crate::args::quoted(arg)).collect();
+        let command = format!("segno {}", words.join(" "));
+        Ok(Process { pid, command, child, _held_back: held_back })
+    }
+
+    fn isolate<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        let home = self.dir.path().join("home");
+        command.env_clear();
+        for name in PASSED_ON {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command
+            .env("HOME", &home)
+            .env("SEGNO_HOME", &home)
+            .env("ANTHROPIC_API_KEY", "the-scripted-model-takes-any")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+    }
+
+    /// Waits until the only session's run has ended on disk, and gives the session.
+    ///
+    /// # Errors
+    /// When the process ends before, or it takes too long.
+    pub async fn until_run_ended(&self, process: &mut Process) -> Result<SessionId, CliError> {
+        wait(process, async || {
+            let id = self.store.list().await.ok()?.pop()?.id;
+            let records = self.records(&id).await.ok()?;
+            let ended = |r: &Record| matches!(&r.body, Body::Run(Run { state, .. }) if matches!(state, RunState::Ended { .. }));
+            records.iter().any(ended).then_some(id)
+        })
+        .await
+    }
+
+    /// Waits until the model has stopped in the middle of a reply.
+    ///
+    /// # Errors
+    /// When the process ends before, or it takes too long.
+    pub async fn until_hanging(&self, process: &mut Process) -> Result<(), CliError> {
+        wait(process, async || {
+            let last = self.server.requests().pop()?;
+            (last.delivery == Delivery::Hanging).then_some(())
+        })
+        .await
+    }
+
+    /// Waits for a process and gives what it printed.
+    ///
+    /// # Errors
+    /// When it fails, or it takes too long.
+    pub async fn until_ended(&self, process: &mut Process) -> Result<Ended, CliError> {
+        let mut answer = String::new();
+        let (stdout, child) = (process.child.stdout.take(), &mut process.child);
+        let work = async {
+            if let Some(mut stdout) = stdout {
+                stdout.read_to_string(&mut answer).await?;
+            }
+            child.wait().await
+        };
+        let status = tokio::time::timeout(PATIENCE, work).await;
+        let status = status.map_err(|_| too_slow(process.pid))?.map_err(not_waited)?;
+        if !status.success() {
+            return Err(early_end(process, status).await);
+        }
+        Ok(Ended { pid: process.pid, answer: answer.trim_end().to_owned() })
+    }
+
+    /// Kills a process with SIGKILL.
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub async fn kill(&self, mut process: Process) -> Result<Died, CliError> {
+        process.child.start_kill().map_err(not_waited)?;
+        let status = process.child.wait().await.map_err(not_waited)?;
+        Ok(Died { pid: process.pid, signal: status.signal() })
+    }
+
+    /// The records of a session.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn records(&self, id: &SessionId) -> Result<Vec<Record>, CliError> {
+        let mut records = Vec::new();
+        self.store
+            .scan(id, &mut |item| {
+                if let Scanned::Record(record) = item {
+                    records.push(*record);
+                }
+                true
+            })
+            .await?;
+        Ok(records)
+    }
+
+    /// The roles of a session's messages, in the order of the log.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn roles(&self, id: &SessionId) -> Result<Vec<String>, CliError> {
+        let records = self.records(id).await?;
+        Ok(records.iter().filter_map(role).map(str::to_owned).collect())
+    }
+
+    /// Copies a session up to, and without, a record.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub async fn fork_before(&self, id: &SessionId, seq: Seq) -> Result<SessionId, CliError> {
+        let source = self.store.read(id).await?.header;
+        let header = Header { id: UuidIds.session_id(), ..source };
+        let point = ForkPoint::Before(seq);
+        Ok(self.store.fork(id, point, header, SystemClock.now()).await?)
+    }
+
+    /// Removes everything, or keeps the directory and says where it is.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub async fn strike(self, keep: bool) -> std::io::Result<Option<PathBuf>> {
+        if keep {
+            return Ok(Some(self.dir.keep()));
+        }
+        // A process that was killed just now may still add a file.
+        for _ in 0..100 {
+            if std::fs::remove_dir_all(self.dir.path()).is_ok() {
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        if self.dir.path().exists() {
+            self.dir.close()?
+        } else {
+            drop(self.dir.keep())
+        }
+        Ok(None)
+    }
+
+    /// The directory that everything is in.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// The role of a message.
+#[must_use]
+pub(super) fn role(record: &Record) -> Option<&'static str> {
+    let Body::Message(message) = &record.body else { return None };
+    Some(match &**message {
+        Message::User(_) => "user",
+        Message::Assistant(_) => "assistant",
+        Message::Tool(_) => "tool",
+    })
+}
+
+/// Looks again and again, as long as the process lives and patience lasts.
+async fn wait<T>(
+    process: &mut Process,
+    mut look: impl AsyncFnMut() -> Option<T>,
+) -> Result<T, CliError> {
+    let pid = process.pid;
+    let looking = async {
+        loop {
+            if let Some(found) = look().await {
+                return Ok(found);
+            }
+            if let Some(status) = process.child.try_wait().map_err(not_waited)? {
+                return Err(early_end(process, status).await);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| Err(too_slow(pid)))
+}
+
+async fn early_end(process: &mut Process, status: std::process::ExitStatus) -> CliError {
+    let mut said = String::new();
+    if let Some(mut stderr) = process.child.stderr.take() {
+        // What could be read is told.
+        let _ = stderr.read_to_string(&mut said).await;
+    }
+    let said = said.trim_end();
+    CliError::failed(format!("Process {} ended too early ({status}).", process.pid)).because(said)
+}
+
+fn too_slow(pid: u32) -> CliError {
+    CliError::failed(format!("Process {pid} took too long."))
+        .because("each step takes well under a second on an idle machine")
+        .next("Try again when the machine is less busy.")
+}
+
+fn not_waited(error: std::io::Error) -> CliError {
+    CliError::failed("A process could not be waited for.").because(error)
+}
+
+fn server() -> Result<ScriptedModel, CliError> {
+    ScriptedModel::start(DEMO_SCRIPT)
+        .map_err(|e| CliError::failed("The scripted model cannot start.").because(e))
+}
+
+/// A pipe that takes nothing more: whoever writes into it waits.
+fn full_pipe() -> std::io::Result<(std::io::PipeReader, OwnedFd)> {
+    let (reader, mut writer) = std::io::pipe()?;
+    rustix::io::ioctl_fionbio(&writer, true)?;
+    for size in [4096, 1] {
+        while writer.write(&vec![b'.'; size]).is_ok() {}
+    }
+    rustix::io::ioctl_fionbio(&writer, false)?;
+    Ok((reader, OwnedFd::from(writer)))
+}
+
+/// Twelve digits that nobody could guess: the random end of a fresh id.
+fn random_code() -> String {
+    let id = UuidIds.session_id();
+    id.as_str().chars().rev().take(12).collect::<String>().to_uppercase()
+}
