@@ -10,7 +10,7 @@ use crate::terminal::{Screen, Text, Tone};
 use segno_testkit::scripted_model::ScriptedModel;
 use segno_testkit::scripted_model::demo::PLAY_SCRIPT;
 use std::path::Path;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs the experiment, or serves.
 ///
@@ -20,10 +20,11 @@ pub async fn demo(args: &DemoArgs, screen: &mut Screen) -> Result<ExitCode, CliE
     if args.serve {
         return serve(args.port.unwrap_or(0), screen).await;
     }
+    let mut interruptions = Interruptions::listen()?;
     let mut stage = Stage::set_up().await?;
     let outcome = tokio::select! {
         outcome = demo::experiment(&mut stage, screen) => Some(outcome),
-        ended = interrupted() => ended.err().map(Err),
+        () = interruptions.first() => None,
     };
     let left = stage.strike(args.keep).await;
     if let Some(root) = left.map_err(|e| not_removed(&e))? {
@@ -42,6 +43,7 @@ pub async fn demo(args: &DemoArgs, screen: &mut Screen) -> Result<ExitCode, CliE
 
 /// A scripted model until Ctrl-C, for trying the whole agent.
 async fn serve(port: u16, screen: &mut Screen) -> Result<ExitCode, CliError> {
+    let mut interruptions = Interruptions::listen()?;
     let server = ScriptedModel::start_at(port, PLAY_SCRIPT).map_err(|e| {
         CliError::failed("The scripted model cannot listen.")
             .because(e)
@@ -54,7 +56,9 @@ async fn serve(port: u16, screen: &mut Screen) -> Result<ExitCode, CliError> {
         ("One task:", format!("{segno} run {model} \"list\"")),
     ];
     screen.line(
-        Text::default().with(Tone::Good, "A scripted model listens on ").with(Tone::Accent, &server.url()),
+        Text::default()
+            .with(Tone::Good, "A scripted model listens on ")
+            .with(Tone::Accent, &server.url()),
     );
     screen.line(Text::line(
         Tone::Plain,
@@ -69,29 +73,39 @@ async fn serve(port: u16, screen: &mut Screen) -> Result<ExitCode, CliError> {
     screen.line(Text::default());
     screen.line(Text::line(Tone::Dim, "Ctrl-C here ends it."));
     screen.flush();
-    interrupted().await?;
+    interruptions.first().await;
     Ok(ExitCode::Done)
 }
 
-/// Returns when somebody wants this process to end.
-async fn interrupted() -> Result<(), CliError> {
-    let listen = |kind| {
-        signal(kind).map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))
-    };
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut hangup = listen(SignalKind::hangup())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+/// What wants this process to end.
+struct Interruptions([Signal; 3]);
+
+impl Interruptions {
+    /// From here on they no longer end the process by themselves.
+    fn listen() -> Result<Self, CliError> {
+        let listen = |kind| {
+            signal(kind).map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))
+        };
+        let [interrupt, terminate, hangup] =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(listen);
+        Ok(Self([interrupt?, terminate?, hangup?]))
     }
-    Ok(())
+
+    async fn first(&mut self) {
+        let Self([interrupt, terminate, hangup]) = self;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
 }
 
 fn show_kept(root: &Path, screen: &mut Screen) {
     let home = quoted(&root.join("home").display().to_string());
-    screen.line(Text::default().with(Tone::Plain, "Kept: ").with(Tone::Accent, &root.display().to_string()));
+    screen.line(
+        Text::default().with(Tone::Plain, "Kept: ").with(Tone::Accent, &root.display().to_string()),
+    );
     screen.line(Text::default().with(
         Tone::Dim,
         &format!("  {} --home {home} list --all    shows its sessions", own_command()),

@@ -7,10 +7,10 @@
 pub mod check;
 pub mod completions;
 pub mod delete;
+pub mod demo;
 pub mod export;
 pub mod fork;
 pub mod list;
-pub mod demo;
 pub mod models;
 pub mod name;
 pub mod relocate;

@@ -15,6 +15,7 @@ use crate::error::CliError;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::SessionId;
 use segno_model::record::{Body, Message};
+use segno_testkit::scripted_model::Turn;
 use segno_testkit::scripted_model::demo::{FIRST_PROMPT, SECOND_PROMPT, WAIT_PROMPT};
 use show::Narrator;
 
@@ -137,7 +138,7 @@ async fn ask(
 async fn resumed(stage: &Stage, id: &SessionId, ended: Ended) -> Result<Resumed, CliError> {
     let request = stage.server.requests().pop();
     let sent = request.and_then(|request| request.seen);
-    let body = sent.as_ref().map(|seen| seen.turns.iter().map(|turn| turn.text()));
+    let body = sent.as_ref().map(|seen| seen.turns.iter().map(Turn::text));
     Ok(Resumed {
         pid: ended.pid,
         answer: ended.answer,

@@ -303,22 +303,20 @@ impl Stage {
     /// # Errors
     /// When it cannot be removed.
     pub async fn strike(self, keep: bool) -> std::io::Result<Option<PathBuf>> {
+        let root = self.dir.keep();
         if keep {
-            return Ok(Some(self.dir.keep()));
+            return Ok(Some(root));
         }
-        // A process that was killed just now may still add a file.
+        let mut removed = std::fs::remove_dir_all(&root);
+        // A process that was killed just now may still have added a file.
         for _ in 0..100 {
-            if std::fs::remove_dir_all(self.dir.path()).is_ok() {
+            if removed.is_ok() {
                 break;
             }
             tokio::time::sleep(LOOK).await;
+            removed = std::fs::remove_dir_all(&root);
         }
-        if self.dir.path().exists() {
-            self.dir.close()?
-        } else {
-            drop(self.dir.keep())
-        }
-        Ok(None)
+        removed.map(|()| None)
     }
 
     /// The directory that everything is in.
