@@ -1,18 +1,14 @@
 //! Every session as a list tells it.
 //!
-//! Responsible for: one [`Entry`] per session, read from the end of its log, and the one word for where
-//! it stands. Must not: print, or hide a session that cannot be read.
+//! Responsible for: one [`Entry`] per session, from the catalog, and the one word for where it stands. Must not: print, or hide a session that cannot be read.
 
 use crate::error::chain;
 use crate::stores::Stores;
 use segno_model::checkpoint::Totals;
-use segno_model::finding::Severity;
-use segno_model::record::{
-    Body, FORMAT, Message, ModelRef, OriginKind, ProjectFacts, RunEnd, RunState,
-};
-use segno_model::state::State;
-use segno_model::store::{Listed, SessionStore as _, Snapshot, StoreError};
-use segno_model::{Record, SessionId, Timestamp};
+use segno_model::record::{ModelRef, OriginKind, ProjectFacts, RunEnd};
+use segno_model::store::StoreError;
+use segno_model::{SessionId, Timestamp};
+use segno_store::catalog::{Catalog, Filter, Opened, Row};
 use serde::Serialize;
 
 /// Where a session stands.
@@ -125,22 +121,37 @@ impl Entry {
     }
 }
 
-/// All sessions, newest last message first.
+/// All sessions, newest last message first, and a sentence if the catalog could not help.
 ///
 /// # Errors
 /// When the sessions cannot even be listed.
-pub async fn all(stores: &Stores, now: Timestamp) -> Result<Vec<Entry>, StoreError> {
-    let mut entries = Vec::new();
-    for listed in stores.files.list().await? {
-        match stores.files.read(&listed.id).await {
-            Ok(snapshot) => entries.push(entry(listed, &snapshot)),
-            // Deleted since the directory was read.
-            Err(StoreError::NotFound(_)) => {}
-            Err(error) => entries.push(unreadable(listed, &error)),
+pub fn all(stores: &Stores, now: Timestamp) -> Result<(Vec<Entry>, Option<String>), StoreError> {
+    if !stores.home.data.is_dir() {
+        return Ok((Vec::new(), None));
+    }
+    let mut catalog = Catalog::open(&stores.home.data.join("catalog.sqlite"));
+    catalog.refresh(&stores.files)?;
+    let mut entries: Vec<Entry> = catalog
+        .rows(&Filter::default())
+        .into_iter()
+        .map(|row| entry(row.clone(), stores.files.is_held(&row.id).unwrap_or(false)))
+        .collect();
+    sort(&mut entries, now);
+    Ok((entries, trouble(catalog.opened())))
+}
+
+/// What a person should know about how the catalog was found.
+fn trouble(opened: &Opened) -> Option<String> {
+    match opened {
+        Opened::Kept | Opened::New => None,
+        Opened::SetAside(path) => Some(format!(
+            "the catalog was damaged and was made anew from the logs; the old one is {}",
+            path.display()
+        )),
+        Opened::Memory(why) => {
+            Some(format!("the catalog cannot be used, so every log was read: {why}"))
         }
     }
-    sort(&mut entries, now);
-    Ok(entries)
 }
 
 /// All sessions in the trash, newest last message first.
@@ -151,9 +162,14 @@ pub fn trashed(stores: &Stores, now: Timestamp) -> Result<Vec<Entry>, StoreError
     let mut entries = Vec::new();
     for listed in stores.files.list_trash()? {
         match stores.files.read_trashed(&listed.id) {
-            Ok(snapshot) => entries.push(entry(listed, &snapshot)),
+            Ok(snapshot) => {
+                entries.push(entry(Row::of(&snapshot, &listed.id, listed.bytes), listed.held));
+            }
             Err(StoreError::NotFound(_)) => {}
-            Err(error) => entries.push(unreadable(listed, &error)),
+            Err(error) => {
+                let row = Row::unreadable(&listed.id, listed.bytes, chain(&error));
+                entries.push(entry(row, listed.held));
+            }
         }
     }
     sort(&mut entries, now);
@@ -165,89 +181,45 @@ fn sort(entries: &mut [Entry], now: Timestamp) {
     entries.sort_by_key(|entry| (Reverse(entry.last_active(now)), Reverse(entry.id.clone())));
 }
 
-/// One session.
+/// One session, of which it is known whether another process holds it.
 #[must_use]
-pub fn entry(listed: Listed, snapshot: &Snapshot) -> Entry {
-    let now = &snapshot.state.in_force;
-    let origin = snapshot.header.origin.as_ref();
+pub fn entry(row: Row, held: bool) -> Entry {
     Entry {
-        created: Timestamp(listed.id.created_ms()),
-        last_message: now.last_message_at,
-        totals: now.totals,
-        bytes: listed.bytes,
-        standing: standing(snapshot, listed.held),
-        name: now.name.clone(),
-        first_prompt: now.first_prompt.clone(),
-        model: now.model.clone(),
-        project: Some(now.project.clone().unwrap_or_else(|| snapshot.header.project.clone()))
-            .filter(|facts| *facts != ProjectFacts::default()),
-        is_child: origin.is_some_and(|o| o.kind == OriginKind::Child)
-            || snapshot.header.launch.is_some(),
-        trouble: None,
-        id: listed.id,
-    }
-}
-
-fn unreadable(listed: Listed, error: &StoreError) -> Entry {
-    Entry {
-        created: Timestamp(listed.id.created_ms()),
-        last_message: None,
-        totals: Totals::default(),
-        bytes: listed.bytes,
-        standing: Standing::Unreadable,
-        name: None,
-        first_prompt: None,
-        model: None,
-        project: None,
-        is_child: false,
-        trouble: Some(chain(error)),
-        id: listed.id,
+        created: row.created,
+        last_message: row.last_message_at,
+        totals: row.totals,
+        bytes: row.bytes,
+        standing: standing(&row, held),
+        name: row.name,
+        first_prompt: row.first_prompt,
+        model: row.model,
+        project: Some(row.project).filter(|facts| *facts != ProjectFacts::default()),
+        is_child: row.origin.is_some_and(|origin| origin.kind == OriginKind::Child),
+        trouble: row.problem.filter(|_| !row.readable),
+        id: row.id,
     }
 }
 
 /// Where a session stands; the first of these that applies.
-fn standing(snapshot: &Snapshot, held: bool) -> Standing {
-    let now = &snapshot.state.in_force;
-    let said = now.totals.user_messages + now.totals.assistant_messages + now.totals.tool_results;
-    let damaged = snapshot.active.findings.iter().any(|f| f.severity == Severity::Damage);
+fn standing(row: &Row, held: bool) -> Standing {
+    let said = row.totals.user_messages + row.totals.assistant_messages + row.totals.tool_results;
     match () {
-        () if snapshot.header.format.major > FORMAT.major => Standing::Newer,
-        () if damaged => Standing::Damaged,
-        () if held && now.open_run.is_some() && now.open_approvals.is_empty() => Standing::Running,
-        () if !now.open_approvals.is_empty() => Standing::Waiting,
+        () if !row.readable => Standing::Unreadable,
+        () if row.newer => Standing::Newer,
+        () if row.problem.is_some() => Standing::Damaged,
+        () if row.waiting => Standing::Waiting,
+        () if held && row.open_run => Standing::Running,
         () if held => Standing::Held,
         () if said == 0 => Standing::Empty,
-        () if now.open_run.as_ref().is_some_and(|run| run.stopping) => Standing::Stopped,
-        () if now.open_run.is_some()
-            || is_unfinished(&snapshot.state, &snapshot.active.records) =>
-        {
-            Standing::Interrupted
-        }
-        () => match now.last_end {
+        () if row.stopping => Standing::Stopped,
+        () if row.open_run || row.unfinished => Standing::Interrupted,
+        () => match row.last_end {
             Some(RunEnd::Stopped) => Standing::Stopped,
             Some(RunEnd::Suspended) => Standing::Interrupted,
             Some(RunEnd::Failed | RunEnd::Exhausted) => Standing::Failed,
             Some(RunEnd::Completed) | None => Standing::Ended,
         },
     }
-}
-
-/// Whether something was said that nobody dealt with: the current node is not an answer, and no run
-/// ended behind it.
-fn is_unfinished(state: &State, records: &[Record]) -> bool {
-    let Some(tip) = state.tip() else { return false };
-    let Some(at) = records.iter().find(|r| r.seq() == tip.seq) else { return false };
-    let asks = match &at.body {
-        Body::Message(message) => match &**message {
-            Message::User(user) => user.notice.is_none(),
-            Message::Assistant(reply) => reply.calls().next().is_some(),
-            Message::Tool(_) => true,
-        },
-        _ => false,
-    };
-    let ended = |r: &Record| matches!(&r.body, Body::Run(run) if matches!(run.state, RunState::Ended { .. }));
-    asks && state.in_force.last_node.is_some_and(|last| last.seq == tip.seq)
-        && !records.iter().any(|r| r.seq() > tip.seq && ended(r))
 }
 
 /// For each id, as much of its beginning as tells it from the others; eight characters at least.

@@ -7,8 +7,7 @@ use crate::args::quoted;
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::sessions::{self, Entry, Standing, short_ids};
-use crate::terminal::clean;
-use crate::terminal::table;
+use crate::terminal::{Screen, Text, Tone, clean, table};
 use segno_agent::project::Project;
 use segno_model::record::ProjectFacts;
 use segno_model::store::{
@@ -17,6 +16,7 @@ use segno_model::store::{
 use segno_model::{SessionId, Timestamp};
 use segno_store::{FileStore, RealDisk, SystemClock};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Once};
 
 /// The log type that commands work on.
 pub type Log = LogOf<FileStore>;
@@ -31,13 +31,15 @@ pub struct Stores {
     pub files: FileStore,
     /// Where they are.
     pub home: Home,
+    /// What is wrong with the catalog is said once.
+    said: Arc<Once>,
 }
 
 impl Stores {
     /// The stores under `home`. Creates nothing.
     #[must_use]
     pub fn new(home: Home) -> Self {
-        Self { files: FileStore::new(RealDisk, &home.data), home }
+        Self { files: FileStore::new(RealDisk, &home.data), home, said: Arc::new(Once::new()) }
     }
 
     /// The session that `query` stands for: the beginning of an id, a name, `last` (the newest of the
@@ -90,8 +92,13 @@ impl Stores {
     ///
     /// # Errors
     /// When the sessions cannot be listed.
+    #[expect(clippy::unused_async, reason = "other stores will be asked over a network")]
     pub async fn entries(&self, now: Timestamp) -> Result<Vec<Entry>, CliError> {
-        Ok(sessions::all(self, now).await?)
+        let (entries, trouble) = sessions::all(self, now)?;
+        if let Some(trouble) = trouble {
+            self.said.call_once(|| note(&trouble));
+        }
+        Ok(entries)
     }
 
     /// Takes the writer's right of a session and judges it.
@@ -170,6 +177,14 @@ pub fn not_opened(id: &SessionId, error: StoreError) -> CliError {
     } else {
         error
     }
+}
+
+/// Says something beside the output.
+fn note(text: &str) {
+    let mut screen = Screen::stderr();
+    screen.line(Text::line(Tone::Dim, &format!("note: {text}")));
+    // A note that nobody can read changes nothing.
+    let _ = screen.finish();
 }
 
 fn no_last() -> CliError {

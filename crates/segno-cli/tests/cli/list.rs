@@ -225,17 +225,38 @@ fn an_empty_list_says_what_to_do() {
     assert_eq!(desk.run(&["list", "--json"]).json()["version"], 1);
 }
 
-/// Covers: #65, #68, #119, G12. Whatever lies where a catalog would be, the logs are the truth.
+/// Covers: #65, #66, #68, #119, G12. Whatever became of the catalog, the logs are the truth.
 #[test]
-fn a_broken_catalog_hides_nothing() {
+fn a_stale_missing_or_broken_catalog_hides_nothing() {
     let desk = Desk::new();
+    let catalog = desk.home().join("catalog.sqlite");
     desk.session(1, whole("one"));
     assert_eq!(listed(&desk, &desk.project).len(), 1);
-    std::fs::write(desk.home().join("catalog.sqlite"), "this is no database ".repeat(200)).unwrap();
     desk.session(2, whole("two"));
-    assert_eq!(listed(&desk, &desk.project).len(), 2);
+    desk.append(&id(1), START + 90_000_000, vec![prompt("more"), named("grown")]);
+    let json = desk.run(&["list", "--json"]).json();
+    assert_eq!(by_id(&json, 1)["name"], "grown", "a log that grew is read again");
+    assert_eq!(json["sessions"].as_array().unwrap().len(), 2);
+    for broken in ["", "this is no database ", "\0"] {
+        for side in ["catalog.sqlite-wal", "catalog.sqlite-shm"] {
+            let _ = std::fs::remove_file(desk.home().join(side));
+        }
+        std::fs::write(&catalog, broken.repeat(300)).unwrap();
+        let ran = desk.run(&["list", "--json"]);
+        assert_eq!(ran.json()["sessions"].as_array().unwrap().len(), 2, "{broken:?}");
+        let notes = ran.err.matches("note: the catalog was damaged").count();
+        assert!(notes <= 1 && (notes == 1 || !broken.starts_with('t')), "{broken:?} {ran:?}");
+        assert_eq!(desk.run(&["list"]).err, "", "it was made anew");
+    }
+    std::fs::remove_file(&catalog).unwrap();
+    std::fs::create_dir(&catalog).unwrap();
+    let ran = desk.run(&["show", "grown", "--json"]);
+    assert_eq!((ran.code, ran.json()["id"].as_str()), (0, Some(id(1).as_str())));
     std::fs::remove_dir_all(desk.log(&id(1)).parent().unwrap()).unwrap();
     assert_eq!(listed(&desk, &desk.project), [id(2).to_string()]);
+    let said = found(&desk, id(1).as_str());
+    assert!(said.starts_with("exit 6: note: the catalog cannot be used"), "{said}");
+    assert!(said.contains("error: There is no session"), "{said}");
 }
 
 /// Covers: #113. Reading needs nothing to be written.
