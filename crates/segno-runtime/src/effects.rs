@@ -140,6 +140,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             }
             match step {
                 Step::Settled(output, how) => {
+                    self.observer.event(Event::ToolNotRun(call));
                     self.record(call, output.clone(), *how, call_seq).await?;
                 }
                 Step::Run(_) => {

@@ -27,6 +27,8 @@ pub enum Event<'a> {
     },
     /// A call starts to run.
     ToolStarted(&'a ToolCall),
+    /// A call does not run: it was refused, or a stop came first. Its result says why.
+    ToolNotRun(&'a ToolCall),
     /// Output of a running call.
     ToolProgress {
         /// The call's id.

@@ -164,7 +164,7 @@ impl Observer for TextWatch<'_> {
                 let text = format!("{reason}; trying again in {seconds} s");
                 self.line(Text::line(Tone::Warning, &text));
             }
-            Event::ToolStarted(call) => self.line(call_line(call)),
+            Event::ToolStarted(call) | Event::ToolNotRun(call) => self.line(call_line(call)),
             Event::ToolProgress { call_id, progress } => self.progress(call_id, &progress),
             Event::Paused { reason } => {
                 self.line(Text::line(Tone::Warning, &format!("waiting: {reason}")));
@@ -280,6 +280,10 @@ impl Observer for JsonWatch<'_> {
             }
             Event::ToolStarted(call) => {
                 json!({"event": "tool_started", "call_id": call.id, "tool": call.name,
+                    "arguments": call.arguments})
+            }
+            Event::ToolNotRun(call) => {
+                json!({"event": "tool_not_run", "call_id": call.id, "tool": call.name,
                     "arguments": call.arguments})
             }
             Event::ToolProgress { call_id, progress: Progress::Output(text) } => {
