@@ -95,7 +95,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
         let env = RunEnv {
             model: name.clone(),
             system: &system,
-            thinking: self.session.state().in_force.thinking.clone(),
+            thinking: self.session.thinking().map(str::to_owned),
             owner: self.world.owner.clone(),
             retry: self.world.retry,
             max_requests: None,

@@ -295,7 +295,7 @@ pub struct ListArgs {
 }
 
 /// `segno show`
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct ShowArgs {
     /// Which session
     #[arg(default_value = "last")]
@@ -603,24 +603,30 @@ fn is_command(word: &str) -> bool {
     word == "help" || Cli::command().find_subcommand(word).is_some()
 }
 
-/// The command that was probably meant: it begins like the word, or differs in one or two letters.
+/// The command that was probably meant; see [`nearest`].
 #[must_use]
 pub fn suggestion(word: &str) -> Option<String> {
+    let command = Cli::command();
+    let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    nearest(word, &names)
+}
+
+/// The name that was probably meant: it begins like the word, or differs in one or two letters.
+#[must_use]
+pub fn nearest(word: &str, names: &[&str]) -> Option<String> {
     let word = word.to_lowercase();
-    let names: Vec<String> =
-        Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
     if word.chars().count() >= 3
         && let Some(name) = names.iter().find(|name| name.starts_with(&word))
     {
-        return Some(name.clone());
+        return Some((*name).to_owned());
     }
     let limit = if word.chars().count() <= 3 { 1 } else { 2 };
     names
-        .into_iter()
-        .map(|name| (distance(&word, &name), name))
+        .iter()
+        .map(|name| (distance(&word, name), *name))
         .filter(|(distance, _)| *distance <= limit)
         .min()
-        .map(|(_, name)| name)
+        .map(|(_, name)| name.to_owned())
 }
 
 /// How many letters must be added, removed, changed or swapped with their neighbour.

@@ -11,6 +11,7 @@ pub mod engine;
 pub mod error;
 pub mod history;
 pub mod home;
+pub mod interactive;
 pub mod secrets;
 pub mod sessions;
 pub mod stores;

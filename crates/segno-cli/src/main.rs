@@ -44,6 +44,12 @@ fn start(intent: &Intent, home: Option<&Path>, screen: &mut Screen) -> Result<Ex
 
 async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCode, CliError> {
     match intent {
+        Intent::Interactive { prompt, agent } => {
+            commands::interactive::interactive(prompt.as_deref(), agent, home, screen).await
+        }
+        Intent::Command(Command::Resume(args)) => {
+            commands::resume::resume(args, home, screen).await
+        }
         Intent::Command(Command::Run(args)) => commands::run::run(args, home, screen).await,
         Intent::Command(Command::Models(args)) => {
             commands::models::models(args, home, screen).await
@@ -51,7 +57,6 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
         Intent::Command(Command::Demo(args)) => commands::demo::demo(args, screen).await,
         Intent::Command(Command::Completions(args)) => completions::completions(args, screen),
         Intent::Command(command) => on_sessions(command, home, screen).await,
-        Intent::Interactive { .. } => not_yet(),
     }
 }
 

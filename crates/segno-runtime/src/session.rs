@@ -31,6 +31,8 @@ pub struct Session<L: SessionLog> {
     recovery_pending: bool,
     /// Appended but not yet durable, hence not yet shown.
     unshown: Vec<Record>,
+    /// Whether a header and a record are on disk for good.
+    durable: bool,
 }
 
 impl<L: SessionLog> Session<L> {
@@ -44,7 +46,9 @@ impl<L: SessionLog> Session<L> {
     /// first append.
     pub fn resume(opened: Opened<L>, clock: Arc<dyn Clock>) -> Self {
         let Opened { log, active } = opened;
+        let durable = log.state().next_seq > 1;
         Self {
+            durable,
             log,
             clock,
             records: active.records.into_iter().map(|r| (r.seq(), r)).collect(),
@@ -82,7 +86,7 @@ impl<L: SessionLog> Session<L> {
 
     /// Whether something is on disk that can be resumed: a header and at least one record.
     pub fn is_durable(&self) -> bool {
-        self.state().next_seq > 1 && self.unshown.is_empty()
+        self.durable
     }
 
     /// The log, for its blobs.
@@ -119,6 +123,7 @@ impl<L: SessionLog> Session<L> {
         self.queued.clear();
         self.records.extend(records.iter().map(|r| (r.seq(), r.clone())));
         self.unshown.extend(records.iter().cloned());
+        self.durable |= level == Level::Synced;
         Ok(records)
     }
 
@@ -127,7 +132,9 @@ impl<L: SessionLog> Session<L> {
     /// # Errors
     /// As the store; the session can then no longer write.
     pub async fn sync(&mut self) -> Result<(), StoreError> {
-        self.log.sync().await
+        self.log.sync().await?;
+        self.durable |= self.state().next_seq > 1;
+        Ok(())
     }
 
     /// Hands out what became durable since the last call; to be called after a synced append or a
@@ -178,6 +185,15 @@ impl<L: SessionLog> Session<L> {
             return Ok(());
         }
         self.set(Body::Thinking(ThinkingChange { level: level.to_owned() })).await
+    }
+
+    /// The thinking level that the next request has: the queued one, or the one in force.
+    pub fn thinking(&self) -> Option<&str> {
+        let queued = self.queued.iter().find_map(|body| match body {
+            Body::Thinking(change) => Some(change.level.as_str()),
+            _ => None,
+        });
+        queued.or(self.state().in_force.thinking.as_deref())
     }
 
     /// Names the session; an empty name removes it.

@@ -3,7 +3,7 @@
 //! Responsible for: the prompt (words and standard input), the session (new, `--continue`, `--session`),
 //! and an exit code that says how it ended. Must not: ask anybody anything.
 
-use crate::args::RunArgs;
+use crate::args::{AgentArgs, RunArgs};
 use crate::engine::{
     Engine, JsonWatch, ModelChoice, Signals, TextWatch, Wanted, end_sentence, exit_of,
     resume_command,
@@ -26,29 +26,43 @@ use std::io::{IsTerminal as _, Read as _};
 /// ended otherwise than well is no error but an exit code.
 pub async fn run(args: &RunArgs, home: Home, screen: &mut Screen) -> Result<ExitCode, CliError> {
     let prompt = prompt(&args.prompt)?;
-    let engine = Engine::load(home).await?;
-    let mut session = session(&engine, args).await?;
+    let mut engine = Engine::load(home).await?;
+    let session = session(&mut engine, args).await?;
+    one_shot(&engine, session, &prompt, &args.agent, args.json, screen).await
+}
+
+/// Runs one prompt in a session.
+///
+/// # Errors
+/// When there is no model or the log cannot be written.
+pub async fn one_shot(
+    engine: &Engine,
+    mut session: Session<Log>,
+    prompt: &str,
+    args: &AgentArgs,
+    json: bool,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
     let stored = (session.state().next_seq > 0).then(|| session.state().in_force.clone());
-    let wanted = Wanted::decide(&args.agent, stored.as_ref(), &engine.config)?;
+    let wanted = Wanted::decide(args, stored.as_ref(), &engine.config)?;
     let choice = wanted.settle(&engine.credentials).await?;
     let model = choice.connect(&engine.credentials)?;
     session.set_model(choice.change()).await?;
     if let Some(level) = args
-        .agent
         .thinking
         .map(|t| t.as_str().to_owned())
         .or_else(|| stored.is_none().then(|| engine.config.thinking.clone()).flatten())
     {
         session.set_thinking(&level).await?;
     }
-    let mode = engine.mode(&args.agent)?;
+    let mode = engine.mode(args)?;
     let mut agent = engine.agent(session, mode, None);
     let input =
-        UserMessage { content: attach::expand(&prompt, &engine.cwd), ..UserMessage::default() };
+        UserMessage { content: attach::expand(prompt, &engine.cwd), ..UserMessage::default() };
     let signals = Signals::listen()
         .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
-    let one = OneRun { model: &model, choice: &choice, signals: &signals };
-    if args.json {
+    let one = OneRun { engine, model: &model, choice: &choice, signals: &signals };
+    if json {
         one.as_json(&mut agent, input, screen).await
     } else {
         one.as_text(&mut agent, input, screen).await
@@ -56,6 +70,7 @@ pub async fn run(args: &RunArgs, home: Home, screen: &mut Screen) -> Result<Exit
 }
 
 struct OneRun<'a> {
+    engine: &'a Engine,
     model: &'a Provider,
     choice: &'a ModelChoice,
     signals: &'a Signals,
@@ -122,18 +137,21 @@ impl OneRun<'_> {
     }
 
     fn resume(&self, session: &Session<Log>) -> String {
-        resume_command(session.id(), self.choice)
+        resume_command(&self.engine.stores.home, session.id(), self.choice)
     }
 }
 
-async fn session(engine: &Engine, args: &RunArgs) -> Result<Session<Log>, CliError> {
+/// The session, and the engine in the directory that it works in.
+async fn session(engine: &mut Engine, args: &RunArgs) -> Result<Session<Log>, CliError> {
     let query = match (&args.session, args.continue_newest) {
         (Some(query), _) => query.as_str(),
         (None, true) => "last",
         (None, false) => return Ok(engine.new_session()),
     };
     let id = engine.stores.find(query, &engine.cwd).await?;
-    engine.open_sound(&id).await
+    let session = engine.open_sound(&id).await?;
+    engine.enter(&session).await?;
+    Ok(session)
 }
 
 /// The words, and behind them what comes in on standard input.

@@ -9,6 +9,8 @@ mod tree;
 
 pub(super) use context::resolved;
 
+pub(crate) use transcript::record_lines;
+
 use super::Workplace;
 use crate::args::ShowArgs;
 use crate::error::{CliError, ExitCode};
@@ -42,6 +44,11 @@ pub async fn show(
         (None, false) => transcript::show(&history, args.json, screen),
     }
     Ok(ExitCode::Done)
+}
+
+/// Prints the branches.
+pub(crate) fn branches(history: &History, screen: &mut Screen) {
+    tree::show(history, false, screen);
 }
 
 /// The line that says which session this is, and whether anything is wrong with it.

@@ -7,7 +7,7 @@ mod model;
 mod signals;
 mod watch;
 
-pub use model::{ModelChoice, Wanted, default_model};
+pub use model::{ModelChoice, Wanted, default_model, offer};
 pub use signals::Signals;
 pub use watch::{JsonWatch, TextWatch, call_line, end_sentence};
 
@@ -74,10 +74,10 @@ impl Engine {
         Ok(Self { stores: Stores::new(home), config, credentials, cwd, project })
     }
 
-    /// A new session of this project; nothing exists before its first input.
+    /// Line 1 of a new session of this project.
     #[must_use]
-    pub fn new_session(&self) -> Session<Log> {
-        let header = Header {
+    pub fn header(&self) -> Header {
+        Header {
             format: FORMAT,
             id: UuidIds.session_id(),
             project: self.project.facts.clone(),
@@ -85,8 +85,44 @@ impl Engine {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             origin: None,
             launch: None,
-        };
-        Session::new(self.stores.files.create(header), Arc::new(SystemClock))
+        }
+    }
+
+    /// A new session of this project; nothing exists before its first input.
+    #[must_use]
+    pub fn new_session(&self) -> Session<Log> {
+        Session::new(self.stores.files.create(self.header()), Arc::new(SystemClock))
+    }
+
+    /// Goes to another working directory.
+    pub async fn move_to(&mut self, cwd: PathBuf) {
+        self.project = Project::look(&cwd).await;
+        self.cwd = cwd;
+    }
+
+    /// Goes to the directory that a session works in; for scripts, which cannot be asked.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub async fn enter(&mut self, session: &Session<Log>) -> Result<(), CliError> {
+        let cwd = directory_of(session);
+        if cwd == self.cwd {
+            return Ok(());
+        }
+        if !cwd.is_dir() {
+            return Err(gone(session.id(), &cwd));
+        }
+        self.move_to(cwd).await;
+        Ok(())
+    }
+
+    /// Reads the configuration again, for rules that were saved since.
+    ///
+    /// # Errors
+    /// When it has become unusable.
+    pub fn read_config(&mut self) -> Result<(), CliError> {
+        self.config = config::read(&self.stores.home.config)?;
+        Ok(())
     }
 
     /// Takes the writer's right to a session and judges it. Changes no byte.
@@ -174,6 +210,27 @@ impl Engine {
     }
 }
 
+/// The directory of a session is not there any more.
+#[must_use]
+pub fn gone(id: &SessionId, cwd: &std::path::Path) -> CliError {
+    let shown = cwd.display().to_string();
+    CliError::failed(format!("The session's directory {shown} is gone."))
+        .because("its tools would work there")
+        .next(format!(
+            "`segno relocate {id} DIR` says where the project is now; `segno show {id}` reads it."
+        ))
+}
+
+/// The directory that a session works in: where it was last, or where it was moved to.
+#[must_use]
+pub fn directory_of(session: &Session<Log>) -> PathBuf {
+    let now = &session.state().in_force;
+    let environment = now.environment.as_ref();
+    let last = environment.map(|e| e.project.as_ref().map_or(&e.cwd, |p| &p.cwd));
+    let project = now.project.as_ref().unwrap_or(&session.header().project);
+    PathBuf::from(last.filter(|cwd| !cwd.is_empty()).unwrap_or(&project.cwd))
+}
+
 fn world() -> World {
     World {
         clock: Arc::new(SystemClock),
@@ -183,10 +240,15 @@ fn world() -> World {
     }
 }
 
-/// The command that resumes a session.
+/// The command that resumes a session, from any shell of this user.
 #[must_use]
-pub fn resume_command(id: &SessionId, model: &ModelChoice) -> String {
-    let mut command = format!("segno resume {id}");
+pub fn resume_command(home: &Home, id: &SessionId, model: &ModelChoice) -> String {
+    let mut command = "segno".to_owned();
+    let usual = Home::find(None, &|name| std::env::var(name).ok());
+    if usual.is_ok_and(|usual| usual.data != home.data) {
+        command.push_str(&format!(" --home {}", quoted(&home.data.display().to_string())));
+    }
+    command.push_str(&format!(" resume {id}"));
     if let Some(url) = model.base_url.as_deref().filter(|url| !model::is_loopback(url)) {
         command.push_str(&format!(" --base-url {}", quoted(url)));
     }

@@ -116,7 +116,9 @@ pub fn default_model(provider: ProviderId) -> Option<&'static str> {
     }
 }
 
-fn offer(found: &Found) -> Option<ModelChoice> {
+/// The model that a provider offers when nobody names one.
+#[must_use]
+pub fn offer(found: &Found) -> Option<ModelChoice> {
     let (id, base_url) = match &found.by {
         FoundBy::Key(_) => (default_model(found.provider)?.to_owned(), None),
         FoundBy::Server { base_url, models } => {

@@ -65,6 +65,16 @@ impl Signals {
         *self.shared.turn() = None;
     }
 
+    /// A Ctrl-C that came as a key, because the terminal was read key by key.
+    pub fn interrupt(&self) {
+        self.shared.interrupted();
+    }
+
+    /// The terminal is gone.
+    pub fn hang_up(&self) {
+        self.shared.leave(StopKind::Shutdown);
+    }
+
     /// Whether the process is to end.
     #[must_use]
     pub fn is_leaving(&self) -> bool {

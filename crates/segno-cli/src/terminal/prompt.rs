@@ -105,6 +105,11 @@ impl Prompt {
         }
     }
 
+    /// Puts text on the line, to be changed and entered.
+    pub fn prefill(&mut self, text: &str) {
+        self.engine.run_edit_commands(&[EditCommand::InsertString(clean::block(text))]);
+    }
+
     fn take(&mut self, signal: Signal, screen: &mut Screen) -> Option<Line> {
         match signal {
             Signal::Success(entered) => self.entered(&entered, screen),

@@ -57,6 +57,15 @@ impl Screen {
         self.look
     }
 
+    /// Looks at the terminal's size again; it may have changed.
+    pub fn measure(&mut self) {
+        if self.look.terminal
+            && let Ok((columns, _)) = crossterm::terminal::size()
+        {
+            self.look.columns = columns.into();
+        }
+    }
+
     /// Writes text as it is, without a line end; see [`Screen::flush`].
     pub fn text(&mut self, text: impl Into<Text>) {
         let rendered = text.into().render(self.look.colour);
@@ -103,6 +112,13 @@ impl Screen {
         if self.look.terminal {
             self.write(b"\x07");
             self.flush();
+        }
+    }
+
+    /// Wipes the last columns before the cursor, where there is one.
+    pub fn step_back(&mut self, columns: usize) {
+        if self.look.terminal {
+            self.write("\x08 \x08".repeat(columns).as_bytes());
         }
     }
 

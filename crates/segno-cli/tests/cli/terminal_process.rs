@@ -35,6 +35,7 @@ pub(crate) struct Played {
     writer: Box<dyn Write + Send>,
     output: Receiver<Vec<u8>>,
     parser: vt100::Parser,
+    raw: Vec<u8>,
     child: Box<dyn portable_pty::Child + Send + Sync>,
 }
 
@@ -82,7 +83,7 @@ impl Played {
         });
         let size = |n| NonZero::new(n).unwrap();
         let parser = vt100::Parser::new(size(rows), size(columns), 0);
-        Self { master: pair.master, writer, output, parser, child }
+        Self { master: pair.master, writer, output, parser, raw: Vec::new(), child }
     }
 
     /// Types.
@@ -106,6 +107,53 @@ impl Played {
         self.wait_until(text, |screen| !screen.contains(text));
     }
 
+    /// The screen now.
+    pub(crate) fn screen(&self) -> String {
+        self.parser.screen().contents()
+    }
+
+    /// Every byte that came so far.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// Types a line, and Enter when it stands there.
+    pub(crate) fn enter(&mut self, line: &str) {
+        self.ready();
+        self.send(line);
+        let last = line.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev();
+        let last: String = last.collect();
+        self.wait_until(line, |screen| screen.trim_end().ends_with(last.trim_end()));
+        self.send("\r");
+    }
+
+    /// Returns when a line can be entered.
+    pub(crate) fn ready(&mut self) {
+        self.ends_with(">");
+    }
+
+    /// Returns when the last line on the screen is this.
+    pub(crate) fn ends_with(&mut self, last: &str) {
+        self.wait_until(last, |screen| {
+            screen.trim_end().lines().next_back().is_some_and(|line| line.trim() == last)
+        });
+    }
+
+    /// Sends a signal, by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.process_id().unwrap().to_string();
+        let sent = std::process::Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for the end; gives the exit code.
+    pub(crate) fn exit_code(&mut self) -> u32 {
+        while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
+            self.show(&bytes);
+        }
+        self.child.wait().unwrap().exit_code()
+    }
+
     fn wait_until(&mut self, what: &str, reached: impl Fn(&str) -> bool) {
         while !reached(&self.parser.screen().contents()) {
             let Ok(bytes) = self.output.recv_timeout(PATIENCE) else {
@@ -118,6 +166,7 @@ impl Played {
     /// A terminal answers, in its place in the stream, when it is asked where the cursor is.
     fn show(&mut self, bytes: &[u8]) {
         const QUERY: &[u8] = b"\x1b[6n";
+        self.raw.extend_from_slice(bytes);
         let mut rest = bytes;
         while let Some(at) = rest.windows(QUERY.len()).position(|window| window == QUERY) {
             let (before, after) = rest.split_at(at + QUERY.len());
@@ -127,11 +176,6 @@ impl Played {
             rest = after;
         }
         self.parser.process(rest);
-    }
-
-    /// Waits for its end; gives its exit code.
-    pub(crate) fn exit_code(&mut self) -> u32 {
-        self.child.wait().unwrap().exit_code()
     }
 
     pub(crate) fn alternate_screen(&self) -> bool {

@@ -87,7 +87,8 @@ fn event(run: &Run) -> Option<&'static str> {
     }
 }
 
-fn record_lines(record: &Record, columns: usize) -> Vec<Text> {
+/// A record as lines; nothing for one that only the machine needs.
+pub(crate) fn record_lines(record: &Record, columns: usize) -> Vec<Text> {
     match &record.body {
         Body::Message(message) => match &**message {
             Message::User(user) => user_lines(record.seq(), user),

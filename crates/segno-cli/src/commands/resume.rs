@@ -1,0 +1,65 @@
+//! `segno resume [SESSION]`: go on with a session.
+//!
+//! Responsible for: which session, and whether it goes on in a conversation or, in a script, with one
+//! prompt. Must not: write anything before the person has said something.
+
+use super::interactive::{is_conversation, needs_terminal};
+use super::run::one_shot;
+use crate::args::{ResumeArgs, quoted};
+use crate::engine::{Engine, Signals};
+use crate::error::{CliError, ExitCode};
+use crate::home::Home;
+use crate::interactive::{Desk, Interactive, Keyboard, choose};
+use crate::terminal::Screen;
+use crate::terminal::picker::PickError;
+
+/// Goes on with it.
+///
+/// # Errors
+/// When it is not found, held, damaged and nobody can be asked, or has no usable model.
+pub async fn resume(
+    args: &ResumeArgs,
+    home: Home,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let engine = Engine::load(home).await?;
+    let prompt = Some(args.prompt.join(" ")).filter(|prompt| !prompt.trim().is_empty());
+    if !is_conversation(screen) {
+        return in_a_script(args, prompt.as_deref(), engine, screen).await;
+    }
+    let signals = Signals::listen()
+        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let (keyboard, mode) = (Keyboard::new(signals.leaving()), engine.mode(&args.agent)?);
+    let id = match &args.session {
+        Some(query) => Some(engine.stores.find(query, &engine.cwd).await?),
+        None => choose(&engine, &keyboard, &signals, screen.look()).await?,
+    };
+    let Some(id) = id else { return Ok(ExitCode::Done) };
+    let mut desk = Desk { engine: &engine, keyboard: &keyboard, screen: &mut *screen };
+    match desk.take_up(&id, &args.agent).await? {
+        Some(arrival) => {
+            let at_work =
+                Interactive::new(engine, keyboard, signals, screen, mode, arrival).await?;
+            at_work.run(prompt.as_deref()).await
+        }
+        None => Ok(ExitCode::Done),
+    }
+}
+
+/// Nobody can be asked: every doubt is an error with the command that settles it.
+async fn in_a_script(
+    args: &ResumeArgs,
+    prompt: Option<&str>,
+    mut engine: Engine,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let Some(query) = &args.session else { return Err(PickError::NotATerminal.into()) };
+    let id = engine.stores.find(query, &engine.cwd).await?;
+    let session = engine.open_sound(&id).await?;
+    let Some(prompt) = prompt else {
+        let command = format!("segno resume {} -- PROMPT", quoted(id.as_str()));
+        return Err(needs_terminal(&command));
+    };
+    engine.enter(&session).await?;
+    one_shot(&engine, session, prompt, &args.agent, false, screen).await
+}

@@ -1,0 +1,321 @@
+//! The interactive session.
+//!
+//! Responsible for: the loop from a line to what it does, the turn of a prompt, and how it begins and ends.
+//! Must not: know records or wires; commands are in `actions`, taking up a session in `opening`.
+//!
+//! While the model works the terminal is in its ordinary mode: Ctrl-C is a signal, and what is typed waits
+//! for the next line. Nothing that was typed ahead answers a question ([`keyboard`]).
+
+mod actions;
+mod asker;
+mod choosing;
+mod damage;
+mod keyboard;
+mod opening;
+mod recent;
+mod shell;
+mod slash;
+
+pub use asker::TerminalAsker;
+pub use choosing::choose;
+pub use keyboard::{Keyboard, Pressed};
+pub use opening::{Arrival, Desk, key_line};
+
+use crate::engine::{Engine, ModelChoice, Signals, TextWatch, end_sentence, resume_command};
+use crate::error::{CliError, ExitCode};
+use crate::stores::Log;
+use crate::terminal::entry::Line;
+use crate::terminal::prompt::{Prompt, Setup, editor_command};
+use crate::terminal::{Screen, Text, Tone};
+use segno_agent::permission::Mode;
+use segno_agent::provider::Provider;
+use segno_agent::tool::Toolbox;
+use segno_agent::{Agent, attach};
+use segno_model::record::{RunEnd, UserMessage};
+use segno_model::store::Clock as _;
+use segno_runtime::Session;
+use segno_store::SystemClock;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A turn that took longer rings the bell when it ends.
+const LONG_TURN_MS: i64 = 10_000;
+
+/// What stands before the line.
+const LABEL: &str = ">";
+
+/// Files that Tab offers at most.
+const FILES_OFFERED: usize = 200;
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Stay,
+    Leave,
+}
+
+/// A session that a person works in.
+pub struct Interactive<'a> {
+    engine: Engine,
+    keyboard: Keyboard,
+    signals: Signals,
+    screen: &'a mut Screen,
+    mode: Mode,
+    agent: Agent<Log, Toolbox>,
+    choice: ModelChoice,
+    model: Provider,
+    /// Absent while a thread reads with it.
+    prompt: Option<Prompt>,
+    /// Where Tab looks for files.
+    completes_in: Arc<Mutex<PathBuf>>,
+    /// What the person ran since the last prompt.
+    ran: Vec<shell::Ran>,
+    /// What the next line begins with.
+    draft: String,
+    last_end: Option<RunEnd>,
+}
+
+impl<'a> Interactive<'a> {
+    /// Sits down at a session.
+    ///
+    /// # Errors
+    /// When the configuration is unusable.
+    pub async fn new(
+        mut engine: Engine,
+        keyboard: Keyboard,
+        signals: Signals,
+        screen: &'a mut Screen,
+        mode: Mode,
+        arrival: Arrival,
+    ) -> Result<Self, CliError> {
+        engine.move_to(arrival.cwd.clone()).await;
+        let completes_in = Arc::new(Mutex::new(arrival.cwd.clone()));
+        let prompt = open_prompt(&engine, &signals, Arc::clone(&completes_in), screen);
+        let agent = seat(&engine, &keyboard, &signals, arrival.session, mode);
+        Ok(Self {
+            engine,
+            keyboard,
+            signals,
+            screen,
+            mode,
+            agent,
+            choice: arrival.choice,
+            model: arrival.model,
+            prompt: Some(prompt),
+            completes_in,
+            ran: Vec::new(),
+            draft: String::new(),
+            last_end: None,
+        })
+    }
+
+    /// Works until the person leaves or the process is told to end.
+    ///
+    /// # Errors
+    /// When the terminal fails.
+    pub async fn run(mut self, first: Option<&str>) -> Result<ExitCode, CliError> {
+        self.greet();
+        let mut next = first.map(|text| Line::Text(text.to_owned()));
+        if let Some(text) = first {
+            self.screen.lines(recent::prompt_lines(text));
+        }
+        while !self.signals.is_leaving() {
+            let line = match next.take() {
+                Some(line) => line,
+                None => self.read().await?,
+            };
+            let after = match line {
+                Line::Eof | Line::Interrupt => After::Leave,
+                Line::Text(text) => self.turn(&text).await,
+                Line::Shell(command) => self.shell(&command).await,
+                Line::Command { name, args } => self.command(&name, &args).await,
+            };
+            if after == After::Leave {
+                break;
+            }
+        }
+        Ok(self.farewell())
+    }
+
+    fn greet(&mut self) {
+        let cwd = self.engine.cwd.display().to_string();
+        let facts = format!("{} · {} · {cwd}", self.choice.model, self.mode.name());
+        self.screen.line(
+            Text::line(Tone::Strong, "segno")
+                .with(Tone::Dim, "  ")
+                .with_text(Text::line(Tone::Dim, &facts))
+                .cut(self.screen.look().columns),
+        );
+        self.screen.line(Text::line(Tone::Dim, "/help lists commands; Ctrl-D leaves."));
+        self.screen.flush();
+    }
+
+    /// One entry, read by a thread of its own.
+    async fn read(&mut self) -> Result<Line, CliError> {
+        let gone = || CliError::failed("The line editor is gone.");
+        let mut prompt = self.prompt.take().ok_or_else(gone)?;
+        let draft = std::mem::take(&mut self.draft) + &self.keyboard.take_typed_ahead();
+        let keyboard = self.keyboard.clone();
+        self.screen.flush();
+        let reading = tokio::task::spawn_blocking(move || {
+            let _terminal = keyboard.lend();
+            if !draft.is_empty() {
+                prompt.prefill(&draft);
+            }
+            let line = prompt.read(LABEL, &mut Screen::stdout());
+            (prompt, line)
+        });
+        let (prompt, line) = reading.await.map_err(|e| gone().because(e))?;
+        self.prompt = Some(prompt);
+        self.screen.measure();
+        // A terminal that fails is one that was closed.
+        Ok(line.unwrap_or(Line::Eof))
+    }
+
+    /// A prompt, to the end of its run.
+    async fn turn(&mut self, text: &str) -> After {
+        let mut content = attach::expand(text, &self.engine.cwd);
+        content.extend(self.ran.drain(..).map(|ran| ran.block()));
+        let input = UserMessage { content, ..UserMessage::default() };
+        let cwd = self.engine.cwd.clone();
+        self.engine.move_to(cwd).await;
+        self.agent.set_surroundings(self.engine.surroundings());
+        let began = SystemClock.now();
+        let stop = self.signals.begin_turn();
+        let mut watch = TextWatch::new(self.screen);
+        let name = &self.choice.model;
+        let ended = self.agent.prompt(&self.model, name, input, &stop, &mut watch).await;
+        watch.settle();
+        self.signals.end_turn();
+        // A question that a stop ended puts the terminal back first.
+        drop(self.keyboard.lend());
+        match ended {
+            Ok(finished) => {
+                self.last_end = Some(finished.end);
+                if let Some(said) = end_sentence(&finished) {
+                    self.screen.line(said);
+                }
+            }
+            Err(error) => CliError::from(error).print(self.screen),
+        }
+        if SystemClock.now().0 - began.0 > LONG_TURN_MS {
+            self.screen.bell();
+        }
+        self.screen.flush();
+        After::Stay
+    }
+
+    async fn shell(&mut self, command: &str) -> After {
+        if command.is_empty() {
+            self.screen.line(Text::line(Tone::Dim, "!COMMAND runs a command of yours."));
+            return After::Stay;
+        }
+        let stop = self.signals.begin_turn();
+        let ran = shell::run(command, &self.engine.cwd, &stop, self.screen).await;
+        self.signals.end_turn();
+        match ran {
+            Ok(ran) => {
+                if let Some(status) = ran.trouble() {
+                    self.screen.line(Text::line(Tone::Warning, status));
+                }
+                self.ran.push(ran);
+                let said = "(goes to the model with your next prompt)";
+                self.screen.line(Text::line(Tone::Dim, said));
+            }
+            Err(error) => {
+                CliError::failed("The command could not be run.").because(error).print(self.screen);
+            }
+        }
+        After::Stay
+    }
+
+    /// The last lines: how to come back, if there is something to come back to.
+    fn farewell(self) -> ExitCode {
+        if self.agent.session.is_durable() {
+            let command = self.resume_command();
+            self.screen
+                .line(Text::default().with(Tone::Dim, "To go on: ").with(Tone::Accent, &command));
+        }
+        match self.last_end {
+            Some(RunEnd::Suspended) => ExitCode::Suspended,
+            _ => ExitCode::Done,
+        }
+    }
+
+    fn resume_command(&self) -> String {
+        resume_command(&self.engine.stores.home, self.agent.session.id(), &self.choice)
+    }
+
+    /// Goes over to another session. The one before is let go of only now, when the other one is held.
+    async fn switch(&mut self, arrival: Arrival) -> Result<(), CliError> {
+        self.engine.read_config()?;
+        self.engine.move_to(arrival.cwd).await;
+        let mut completes_in = self.completes_in.lock().unwrap_or_else(PoisonError::into_inner);
+        completes_in.clone_from(&self.engine.cwd);
+        drop(completes_in);
+        self.agent = seat(&self.engine, &self.keyboard, &self.signals, arrival.session, self.mode);
+        self.choice = arrival.choice;
+        self.model = arrival.model;
+        self.last_end = None;
+        self.greet();
+        Ok(())
+    }
+}
+
+fn seat(
+    engine: &Engine,
+    keyboard: &Keyboard,
+    signals: &Signals,
+    session: Session<Log>,
+    mode: Mode,
+) -> Agent<Log, Toolbox> {
+    let config = engine.stores.home.config.clone();
+    let asker = TerminalAsker::new(keyboard.clone(), signals.clone(), config);
+    engine.agent(session, mode, Some(Arc::new(asker)))
+}
+
+fn open_prompt(
+    engine: &Engine,
+    signals: &Signals,
+    completes_in: Arc<Mutex<PathBuf>>,
+    screen: &mut Screen,
+) -> Prompt {
+    let setup = Setup {
+        history: Some(engine.stores.home.history()),
+        commands: slash::hints(),
+        files: Box::new(move |typed| {
+            let cwd = completes_in.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            files(&cwd, typed)
+        }),
+        editor: editor_command(&|name| std::env::var(name).ok()),
+        stop: signals.leaving(),
+    };
+    let (prompt, trouble) = Prompt::open(setup, screen.look().colour);
+    if let Some(error) = trouble {
+        let said = format!("The history of prompts cannot be used: {error}");
+        screen.line(Text::line(Tone::Warning, &said));
+    }
+    prompt
+}
+
+/// Paths under `cwd` that begin with what was typed; what git ignores is left out.
+fn files(cwd: &Path, typed: &str) -> Vec<String> {
+    let (parent, _) = typed.rsplit_once('/').map_or(("", typed), |(dir, name)| (dir, name));
+    let base = if typed.starts_with('/') { Path::new("/").join(parent) } else { cwd.join(parent) };
+    let mut found: Vec<String> = ignore::WalkBuilder::new(&base)
+        .max_depth(Some(1))
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.depth() == 1)
+        .filter_map(|entry| {
+            let name = entry.file_name().to_str()?.to_owned();
+            let slash = if entry.path().is_dir() { "/" } else { "" };
+            let before = if typed.contains('/') { format!("{parent}/") } else { String::new() };
+            Some(format!("{before}{name}{slash}"))
+        })
+        .filter(|path| path.starts_with(typed))
+        .collect();
+    found.sort();
+    found.truncate(FILES_OFFERED);
+    found
+}
