@@ -211,7 +211,8 @@ fn summary(result: &ToolMessage, text: &str) -> String {
     let lines = text.lines().count();
     match result.outcome {
         Outcome::Done if lines > 1 => format!("{lines} lines"),
-        Outcome::Failed => text.lines().last().unwrap_or_default().to_owned(),
+        Outcome::Failed | Outcome::Stopped => text.lines().last().unwrap_or_default().to_owned(),
+        Outcome::Unknown => format!("{}: {text}", result.name),
         _ => text.lines().next().unwrap_or_default().to_owned(),
     }
 }
