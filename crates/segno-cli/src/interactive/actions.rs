@@ -12,6 +12,7 @@ use crate::error::CliError;
 use crate::history::History;
 use crate::terminal::table::{Column, Table, count, plural, size};
 use crate::terminal::{Text, Tone, clean};
+use segno_agent::AgentError;
 use segno_agent::permission::Mode;
 use segno_agent::provider::{FoundBy, discover};
 use segno_model::record::{Body, Message};
@@ -166,15 +167,26 @@ impl Interactive<'_> {
     }
 
     async fn list_models(&mut self) -> Result<(), CliError> {
+        let stop = self.signals.begin_turn();
+        let asked =
+            async { tokio::join!(self.model.list_models(), discover(&self.engine.credentials)) };
+        let listed = tokio::select! {
+            listed = asked => Some(listed),
+            _ = stop.stopped() => None,
+        };
+        self.signals.end_turn();
+        let Some((own, found)) = listed else { return Err(AgentError::Stopped.into()) };
         let current = self.choice.model.clone();
         self.screen.line(Text::line(Tone::Good, &format!("* {current}")));
-        let own = self.model.list_models().await;
-        let ids: Vec<String> = own.iter().flatten().map(|model| model.id.clone()).collect();
+        if let Err(error) = &own {
+            let said = format!("{} does not list its models: {error}", current.provider);
+            self.screen.line(Text::line(Tone::Warning, &said));
+        }
+        let ids: Vec<String> = own.into_iter().flatten().map(|model| model.id).collect();
         self.model_lines(&current.provider, &ids);
-        for found in discover(&self.engine.credentials).await {
+        for found in found.iter().filter(|found| found.provider.as_str() != current.provider) {
             let provider = found.provider.as_str();
             match &found.by {
-                _ if provider == current.provider => {}
                 FoundBy::Server { models, .. } => {
                     let ids: Vec<String> = models.iter().map(|model| model.id.clone()).collect();
                     self.model_lines(provider, &ids);

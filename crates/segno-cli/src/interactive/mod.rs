@@ -177,11 +177,11 @@ impl<'a> Interactive<'a> {
         let mut content = attach::expand(text, &self.engine.cwd);
         content.extend(self.ran.drain(..).map(|ran| ran.block()));
         let input = UserMessage { content, ..UserMessage::default() };
+        let began = SystemClock.now();
+        let stop = self.signals.begin_turn();
         let cwd = self.engine.cwd.clone();
         self.engine.move_to(cwd).await;
         self.agent.set_surroundings(self.engine.surroundings());
-        let began = SystemClock.now();
-        let stop = self.signals.begin_turn();
         let mut watch = TextWatch::new(self.screen);
         let name = &self.choice.model;
         let ended = self.agent.prompt(&self.model, name, input, &stop, &mut watch).await;
@@ -192,8 +192,10 @@ impl<'a> Interactive<'a> {
         match ended {
             Ok(finished) => {
                 self.last_end = Some(finished.end);
-                if let Some(said) = end_sentence(&finished) {
-                    self.screen.line(said);
+                match (end_sentence(&finished), finished.error) {
+                    (_, Some(error)) => CliError::from(error).print(self.screen),
+                    (Some(said), None) => self.screen.line(said),
+                    (None, None) => {}
                 }
             }
             Err(error) => CliError::from(error).print(self.screen),

@@ -67,6 +67,11 @@ impl Desk {
 
     /// `segno` without a terminal: exit code, standard output, standard error.
     pub(crate) fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        self.run_in(args, &self.project())
+    }
+
+    /// The same, in another directory.
+    pub(crate) fn run_in(&self, args: &[&str], cwd: &Path) -> (Option<i32>, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_segno"));
         for name in HIDDEN {
             command.env_remove(name);
@@ -74,7 +79,7 @@ impl Desk {
         let starting = crate::desk::starting();
         let child = command
             .args(args)
-            .current_dir(self.project())
+            .current_dir(cwd)
             .env("SEGNO_HOME", self.home())
             .env("HOME", self.dir.path().join("user"))
             .stdin(Stdio::null())
@@ -260,4 +265,7 @@ fn a_narrow_terminal_and_no_colour_work() {
     segno.send("\x04");
     segno.exit_code();
     assert_eq!(std::fs::read_to_string(desk.project().join("a.txt")).unwrap(), "hi\n");
+    let raw = String::from_utf8_lossy(segno.raw()).into_owned();
+    let coloured = (30..38).any(|colour| raw.contains(&format!("\u{1b}[{colour}m")));
+    assert!(!coloured, "{raw:?}");
 }

@@ -82,6 +82,17 @@ fn a_fork_goes_on_in_the_copy_and_the_original_stays() {
     assert_eq!(logs.len(), 2);
     let original = logs.iter().find(|log| id_of(log) == id).unwrap();
     assert_eq!(std::fs::read_to_string(original).unwrap(), before);
+
+    segno.enter("/fork 99999");
+    segno.wait_for("record 99999 is not a node");
+    segno.ready();
+    let seq = before.lines().find(|l| l.contains("\"role\":\"assistant\"")).unwrap();
+    let seq: serde_json::Value = serde_json::from_str(seq).unwrap();
+    segno.enter(&format!("/fork {}", seq["seq"]));
+    segno.wait_for_times("which stays as it is", 2);
+    segno.ready();
+    assert!(!segno.screen().trim_end().ends_with("You said: in the copy"));
+    assert_eq!(desk.logs().len(), 3);
 }
 
 #[test]
@@ -131,6 +142,21 @@ fn compacting_shortens_the_context_and_a_fresh_session_keeps_the_old() {
     segno.wait_for("You said: fresh");
     segno.ready();
     assert_eq!(desk.logs().len(), 2);
+}
+
+#[test]
+fn a_script_goes_on_in_the_directory_of_the_session() {
+    let desk = Desk::new();
+    let id = session(&desk, "hello");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let args = ["resume", id.as_str(), "--permission", "all", "--", "write x.txt: here"];
+    let (code, out, err) = desk.run_in(&args, elsewhere.path());
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(desk.project().join("x.txt").exists());
+    std::fs::remove_dir_all(desk.project()).unwrap();
+    let (code, _, err) = desk.run_in(&args, elsewhere.path());
+    assert_eq!(code, Some(1));
+    assert!(err.contains(&format!("segno relocate {id} DIR")), "{err}");
 }
 
 /// Covers: #92.

@@ -16,6 +16,7 @@ fn questions_are_asked_and_every_answer_counts_as_far_as_it_says() {
     let mut segno = desk.play(&[]);
     segno.enter("write a.txt: one");
     segno.wait_for("+one");
+    assert!(segno.raw().contains(&7), "the bell calls for an answer");
     yes(&mut segno, "s", "→ yes, for this session");
     segno.enter("write b.txt: two");
     segno.wait_for("created b.txt");
@@ -232,4 +233,33 @@ fn a_signal_ends_it_cleanly_wherever_it_waits() {
     assert_eq!(segno.exit_code(), 9);
     assert!(segno.cooked() && segno.screen().contains("To go on: segno resume"));
     assert!(desk.log().contains("\"end\":\"suspended\"") && !desk.project().join("x").exists());
+}
+
+/// Covers: G9.
+#[test]
+fn a_refused_request_says_what_to_do_and_the_session_goes_on() {
+    let script = "rule fail\n  when user contains \"please fail\"\n  status 400 \"no\"\n\notherwise\n  say \"fine\"\n";
+    let desk = Desk::with(script);
+    let mut segno = desk.play(&[]);
+    segno.enter("please fail");
+    segno.wait_for("The model refused the request.");
+    segno.wait_for("--model PROVIDER/ID");
+    segno.enter("go on");
+    segno.wait_for("fine");
+    segno.ready();
+    assert!(desk.log().contains("\"end\":\"failed\""));
+}
+
+/// The first request of a new session has the level that was chosen for it.
+#[test]
+fn the_thinking_level_is_there_from_the_first_request_on() {
+    let desk = Desk::with("auth off\notherwise\n  say \"hi\"\n");
+    let model = ["--model", "anthropic/claude-sonnet-4-5", "--thinking", "high"];
+    let mut segno = desk.play(&model);
+    segno.enter("hello");
+    segno.wait_for("hi");
+    segno.ready();
+    let asked = desk.server.requests();
+    let first = asked.iter().find(|r| r.seen.is_some()).unwrap();
+    assert!(first.body.get("thinking").is_some(), "{}", first.body);
 }
