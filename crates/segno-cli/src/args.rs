@@ -204,11 +204,12 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether the output is one JSON value for a program; an error then is one, too. (`run` prints
-    /// events and has its own way.)
+    /// Whether the output is JSON for a program; an error then is JSON, too.
     #[must_use]
-    pub fn lists_json(&self) -> bool {
+    pub fn prints_json(&self) -> bool {
         match self {
+            Self::Run(args) => args.json,
+            Self::Models(args) => args.json,
             Self::Fork(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,

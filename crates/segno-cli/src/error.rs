@@ -243,7 +243,9 @@ impl From<StoreError> for CliError {
                     .next("`segno check SESSION` lists all damage; `segno repair SESSION` offers what can be done.")
             }
             StoreError::Backend { action, what, source } => {
-                Self::failed(format!("{} failed for {what}.", capitalised(action)))
+                let writes = !matches!(action, "listing" | "locking" | "looking at" | "opening" | "reading");
+                let exit = if writes { ExitCode::Unwritable } else { ExitCode::Failed };
+                Self::new(exit, format!("{} failed for {what}.", capitalised(action)))
                     .because(chain(source.as_ref()))
                     .next("Put that right and repeat; what was acknowledged is kept.")
             }

@@ -16,7 +16,7 @@ fn main() -> std::process::ExitCode {
         Ok(Parsed::Tell(told)) => return tell(&told).into(),
         Err(error) => return report(&error, false).into(),
     };
-    let json = matches!(&intent, Intent::Command(command) if command.lists_json());
+    let json = matches!(&intent, Intent::Command(command) if command.prints_json());
     let mut screen = Screen::stdout();
     let result = start(&intent, home.as_deref(), &mut screen);
     let written = screen.finish();

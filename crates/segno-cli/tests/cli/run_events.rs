@@ -1,0 +1,134 @@
+//! `segno run --json`, held against the page that describes it; and what a turn costs in syncs.
+
+use crate::place::{PROVIDERS, Place, Ran, skipped};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Command, Stdio};
+
+const PAGE: &str = include_str!("../../../../docs/protocol/run-events.md");
+
+/// The events with their fields, as the page shows them.
+fn documented() -> BTreeMap<String, BTreeSet<String>> {
+    let blocks = PAGE.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines =
+        blocks.flat_map(str::lines).map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut events = BTreeMap::new();
+    for value in lines {
+        let (name, fields) = shape(&value);
+        assert!(events.insert(name.clone(), fields).is_none(), "{name} is shown twice");
+    }
+    events
+}
+
+fn shape(value: &Value) -> (String, BTreeSet<String>) {
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect();
+    match value["event"].as_str() {
+        Some(name) => (name.to_owned(), keys(value)),
+        None => ("error".to_owned(), keys(&value["error"])),
+    }
+}
+
+const SCRIPT: &str = r#"
+rule busy
+  once
+  status 529 retry-after 0
+rule work
+  when last user
+  think "Hm."
+  say "Looking."
+  call bash {"command": "echo hi"}
+otherwise
+  say "Done."
+"#;
+
+#[test]
+fn every_event_is_as_the_page_says_on_every_wire() {
+    let documented = documented();
+    let mut met = BTreeSet::new();
+    for model in PROVIDERS {
+        let place = Place::with_model(model, SCRIPT);
+        let ran = place.done(&["--json", "--permission", "all", "--thinking", "medium", "x y"]);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{model}: {}", ran.out);
+        let events: Vec<Value> =
+            ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for event in &events {
+            let (name, fields) = shape(event);
+            assert_eq!(documented.get(&name), Some(&fields), "{model} {name}");
+            met.insert(name);
+        }
+        assert_eq!(events[0]["event"], "session");
+        assert_eq!(events[0]["version"], 1);
+        assert_eq!(events[0]["session"], place.sessions()[0].to_string());
+        let last = events.last().unwrap();
+        assert_eq!((&last["end"], &last["exit"]), (&"completed".into(), &0.into()));
+        assert_eq!(last["text"], "Done.");
+        assert_eq!(last["resume"], format!("segno resume {}", place.sessions()[0]));
+        records_are_the_logs_lines(&place, &events);
+    }
+    let unmet: Vec<_> = documented.keys().filter(|name| !met.contains(*name)).collect();
+    assert_eq!(unmet, ["error", "paused"], "these have tests of their own");
+}
+
+/// Every record but the header is told once, in order, as it is on disk. Covers: G1.
+fn records_are_the_logs_lines(place: &Place, events: &[Value]) {
+    let told: Vec<String> =
+        events.iter().filter(|e| e["event"] == "record").map(|e| e["record"].to_string()).collect();
+    let lines: Vec<String> = place
+        .records()
+        .iter()
+        .skip(1)
+        .map(|record| serde_json::from_slice::<Value>(&record.line).unwrap().to_string())
+        .collect();
+    assert_eq!(told, lines);
+}
+
+#[test]
+fn an_error_is_one_line_of_json_too() {
+    let place = Place::new(SCRIPT);
+    let ran = place.done(&["--json", "--session", "0123", "x y"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(6), ""));
+    let error: Value = serde_json::from_str(&ran.err).unwrap_or_else(|_| panic!("{ran:?}"));
+    assert_eq!(documented().get("error"), Some(&shape(&error).1));
+    assert_eq!(error["error"]["exit"], 6);
+}
+
+/// How often the log itself was synced while a run with these words went on; none without strace.
+fn syncs(place: &Place, args: &[&str]) -> Option<usize> {
+    let run = place.run(args);
+    let trace = place.file("../trace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-e", "trace=fdatasync,fsync", "-o"]).arg(&trace);
+    strace.arg(run.get_program()).args(run.get_args()).env_clear();
+    strace.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    strace.current_dir(place.file("")).stdin(Stdio::null());
+    let ran: Ran = strace.output().ok()?.into();
+    let trace = std::fs::read_to_string(trace).ok()?;
+    if !trace.contains("sync(") {
+        return None;
+    }
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    Some(trace.lines().filter(|l| l.contains("sync(") && l.contains("log.jsonl>")).count())
+}
+
+/// One sync for the input, one for each request, at most two for a round of tools, one for the end.
+/// Covers: G1.
+#[test]
+fn a_turn_costs_the_syncs_that_it_must_and_no_more() {
+    let script = r#"
+rule tools
+  when last user
+  when prompt is "use two"
+  call bash {"command": "true"}
+  call bash {"command": "true"}
+otherwise
+  say "Done."
+"#;
+    let place = Place::new(script);
+    let Some(first) = syncs(&place, &["hello there"]) else {
+        return skipped("system calls cannot be traced here");
+    };
+    assert_eq!(first, 3, "input, request, end");
+    assert_eq!(syncs(&place, &["--continue", "hello again"]), Some(3));
+    let with_tools = syncs(&place, &["--continue", "--permission", "all", "use two"]);
+    assert!(with_tools.is_some_and(|n| n <= 6), "input, request, two for tools, request, end");
+}
