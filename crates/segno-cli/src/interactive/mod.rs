@@ -33,7 +33,7 @@ use segno_agent::tool::Toolbox;
 use segno_agent::{Agent, attach};
 use segno_model::record::{RunEnd, UserMessage};
 use segno_model::store::Clock as _;
-use segno_runtime::Session;
+use segno_runtime::{ModelError, ModelErrorKind, Session};
 use segno_store::SystemClock;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -193,7 +193,7 @@ impl<'a> Interactive<'a> {
             Ok(finished) => {
                 self.last_end = Some(finished.end);
                 match (end_sentence(&finished), finished.error) {
-                    (_, Some(error)) => CliError::from(error).print(self.screen),
+                    (_, Some(error)) => failed_turn(error).print(self.screen),
                     (Some(said), None) => self.screen.line(said),
                     (None, None) => {}
                 }
@@ -262,6 +262,13 @@ impl<'a> Interactive<'a> {
         self.greet();
         Ok(())
     }
+}
+
+/// A model's failure, with the next step of a conversation.
+fn failed_turn(error: ModelError) -> CliError {
+    let refused = matches!(error.kind, ModelErrorKind::Refused | ModelErrorKind::Thinking);
+    let error = CliError::from(error);
+    if refused { error.next("Another model may take it: /model PROVIDER/ID.") } else { error }
 }
 
 fn seat(

@@ -238,12 +238,12 @@ fn a_signal_ends_it_cleanly_wherever_it_waits() {
 /// Covers: G9.
 #[test]
 fn a_refused_request_says_what_to_do_and_the_session_goes_on() {
-    let script = "rule fail\n  when user contains \"please fail\"\n  status 400 \"no\"\n\notherwise\n  say \"fine\"\n";
+    let script = "rule fail\n  when prompt contains \"please fail\"\n  status 400 \"no\"\n\notherwise\n  say \"fine\"\n";
     let desk = Desk::with(script);
     let mut segno = desk.play(&[]);
     segno.enter("please fail");
     segno.wait_for("The model refused the request.");
-    segno.wait_for("--model PROVIDER/ID");
+    segno.wait_for("/model PROVIDER/ID");
     segno.enter("go on");
     segno.wait_for("fine");
     segno.ready();
