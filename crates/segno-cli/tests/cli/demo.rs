@@ -108,10 +108,21 @@ fn an_interruption_at_any_step_leaves_nothing_behind() {
     }
 }
 
+/// A served model that ends with its test, however that ends.
+struct Serving(std::process::Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_newcomer_can_play_with_a_served_model() {
     let dir = tempfile::tempdir().unwrap();
-    let mut child = demo(&["--serve"], dir.path()).spawn().unwrap();
+    let mut serving = Serving(demo(&["--serve"], dir.path()).spawn().unwrap());
+    let child = &mut serving.0;
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let (mut shown, mut commands) = (String::new(), Vec::new());
     while !shown.contains("Ctrl-C here ends it.") {
@@ -135,7 +146,7 @@ fn a_newcomer_can_play_with_a_served_model() {
     let taken: Ran = demo(&["--serve", "--port", port], dir.path()).output().unwrap().into();
     assert_eq!(taken.code, Some(1));
     assert!(taken.err.contains("cannot listen"), "{}", taken.err);
-    signal(&child, Signal::INT);
+    signal(child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
