@@ -263,3 +263,27 @@ fn the_thinking_level_is_there_from_the_first_request_on() {
     let first = asked.iter().find(|r| r.seen.is_some()).unwrap();
     assert!(first.body.get("thinking").is_some(), "{}", first.body);
 }
+
+#[test]
+fn what_is_typed_during_a_turn_waits_for_the_next_line() {
+    let desk = Desk::new();
+    let mut segno = desk.play(&[]);
+    segno.ready();
+    segno.send("hello\rnext words");
+    segno.wait_for("You said: hello");
+    segno.ends_with("> next words");
+    segno.send("\r");
+    segno.wait_for("You said: next words");
+}
+
+#[test]
+fn an_own_command_in_the_background_is_not_waited_for() {
+    let desk = Desk::new();
+    let mut segno = desk.play(&[]);
+    segno.enter("!sleep 60 & echo $! > pid; echo begun");
+    segno.wait_for("goes to the model");
+    segno.ready();
+    let pid = std::fs::read_to_string(desk.project().join("pid")).unwrap();
+    let ended = std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
+    assert!(ended.success(), "it was still running");
+}
