@@ -39,8 +39,7 @@ pub(crate) fn put<D: Disk>(
         keep_damaged(disk, session, hash, &found)?;
         return TempFile::write(disk, &dir, bytes)?.replace(hash);
     }
-    TempFile::write(disk, &dir, bytes)?.link_as(hash)?;
-    Ok(())
+    TempFile::write(disk, &dir, bytes)?.link_as(hash)
 }
 
 fn keep_damaged<D: Disk>(
@@ -52,8 +51,7 @@ fn keep_damaged<D: Disk>(
     let aside = session.set_aside();
     create_dirs(disk, session.path(), &aside)?;
     let name = format!("blob-{}-{}", &hash[..16], &sha256_hex(found)[..16]);
-    TempFile::write(disk, &aside, found)?.link_as(&name)?;
-    Ok(())
+    TempFile::write(disk, &aside, found)?.link_as(&name)
 }
 
 /// A blob's bytes, verified.

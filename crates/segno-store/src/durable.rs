@@ -106,18 +106,18 @@ impl<'a, D: Disk> TempFile<'a, D> {
         Ok((temp, hash))
     }
 
-    /// Gives it its name unless that is taken; says whether it did.
-    pub(crate) fn link_as(self, name: &str) -> Result<bool, StoreError> {
+    /// Gives it its name unless that is taken. Durable in both cases: whoever took the name may have
+    /// died before syncing it.
+    pub(crate) fn link_as(self, name: &str) -> Result<(), StoreError> {
         let to = self.dir.join(name);
         match self.disk.hard_link(&self.path, &to) {
             Ok(()) => {}
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             // Some local file systems have no hard links.
             Err(_) if !exists(self.disk, &to)? => self.move_to(&to)?,
             Err(e) => return Err(write_error("linking", &to, e)),
         }
-        sync_dir(self.disk, self.dir)?;
-        Ok(true)
+        sync_dir(self.disk, self.dir)
     }
 
     /// Gives it its name, replacing what had it.

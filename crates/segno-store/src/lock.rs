@@ -49,7 +49,7 @@ pub(crate) fn open_locked<D: Disk>(
 
 /// Takes the lock. A process that only asks whether there is a writer holds a shared lock for some
 /// microseconds; that must not look like a writer.
-fn lock<F: DiskFile>(file: &F) -> io::Result<bool> {
+pub(crate) fn lock<F: DiskFile>(file: &F) -> io::Result<bool> {
     for _ in 0..PROBE_TRIES {
         if file.try_lock()? {
             return Ok(true);

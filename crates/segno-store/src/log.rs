@@ -5,7 +5,7 @@
 //! other than through [`Writer`].
 
 use crate::blobs;
-use crate::disk::{Disk, DiskFile, Writes};
+use crate::disk::{Disk, Writes};
 use crate::durable::{TempFile, create_dirs, sync_dir};
 use crate::error::{store_error, write_error};
 use crate::held::FileHeld;
@@ -67,6 +67,9 @@ pub struct FileLog<D: Disk> {
     staged: Vec<(String, Vec<u8>)>,
     /// Whether the medium's syncs mean what they say.
     trusted: bool,
+    /// Whether the log's name is known to be durable. One that was found may have been made, forked or
+    /// moved by a process that died before it synced the directories.
+    name_durable: bool,
 }
 
 impl<D: Disk> FileLog<D> {
@@ -81,13 +84,15 @@ impl<D: Disk> FileLog<D> {
             tail: Tail::Clean,
             unended: false,
         };
-        Self { store, dir, place: Place::Unborn, known, staged: Vec::new(), trusted: true }
+        let (place, staged) = (Place::Unborn, Vec::new());
+        Self { store, dir, place, known, staged, trusted: true, name_durable: false }
     }
 
     /// A session on disk, judged.
     pub(crate) fn born(held: FileHeld<D>, known: Known) -> Self {
         let FileHeld { store, dir, writer, trusted, .. } = held;
-        Self { store, dir, place: Place::Born(writer), known, staged: Vec::new(), trusted }
+        let (place, staged) = (Place::Born(writer), Vec::new());
+        Self { store, dir, place, known, staged, trusted, name_durable: false }
     }
 
     /// Takes over the state that judging the same log again gave.
@@ -174,7 +179,7 @@ impl<D: Disk> FileLog<D> {
             ErrorKind::AlreadyExists => StoreError::Exists(path.display().to_string()),
             _ => write_error("creating", &path, e),
         })?;
-        if !file.try_lock().map_err(|e| store_error("locking", &path, e))? {
+        if !lock::lock(&file).map_err(|e| store_error("locking", &path, e))? {
             return Err(StoreError::Held(Box::new(lock::read_owner(&disk, &self.dir))));
         }
         let writer = Writer::new(disk, path.clone(), file);
@@ -224,13 +229,10 @@ impl<D: Disk> FileLog<D> {
         }
         // A new session's directories and file are worth nothing without its first records.
         if first || level == Level::Synced {
-            writer.sync()?;
+            sync(writer, self.store.disk(), &self.dir, &mut self.name_durable)?;
+        } else {
+            writer.check_path()?;
         }
-        if first {
-            sync_dir(self.store.disk(), self.dir.path())
-                .map_err(|e| writer.poisoned(e.to_string()))?;
-        }
-        writer.check_path()?;
         if first {
             self.known.first_line = batch.records.first().map_or(0, |r| r.line.len() as u64 + 1);
             lock::note_owner(self.store.disk(), &self.dir);
@@ -246,6 +248,24 @@ impl<D: Disk> FileLog<D> {
             self.known.synced = self.known.state.next_seq.checked_sub(1);
         }
     }
+}
+
+/// Makes the log's content durable and, once, its name and that of its directory: a record that cannot
+/// be found after power loss is lost (G1).
+fn sync<D: Disk>(
+    writer: &mut Writer<D>,
+    disk: &D,
+    dir: &SessionDir,
+    name_durable: &mut bool,
+) -> Result<(), StoreError> {
+    writer.sync()?;
+    if !*name_durable {
+        for path in [Some(dir.path()), dir.path().parent()].into_iter().flatten() {
+            sync_dir(disk, path).map_err(|e| writer.poisoned(e.to_string()))?;
+        }
+        *name_durable = true;
+    }
+    writer.check_path()
 }
 
 impl<D: Disk> SessionLog for FileLog<D> {
@@ -267,8 +287,7 @@ impl<D: Disk> SessionLog for FileLog<D> {
 
     async fn sync(&mut self) -> Result<(), StoreError> {
         if let Place::Born(writer) = &mut self.place {
-            writer.sync()?;
-            writer.check_path()?;
+            sync(writer, self.store.disk(), &self.dir, &mut self.name_durable)?;
             self.mark_synced();
         }
         Ok(())

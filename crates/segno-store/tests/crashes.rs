@@ -9,7 +9,7 @@ mod support;
 
 use segno_model::Record;
 use segno_model::store::{ForkPoint, Level, SessionLog, SessionStore, StoreError};
-use segno_store::{FileLog, FileStore, Options};
+use segno_store::{Disk as _, FileLog, FileStore, Options};
 use segno_testkit::sim_disk::{Fault, OpKind, SimDisk};
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -404,4 +404,73 @@ fn marks_name_only_what_was_durable() {
     append(&mut log, "five").unwrap();
     let marks: Vec<_> = scan(&store, &id(1)).iter().map(|r: &Record| r.envelope.synced).collect();
     assert_eq!(marks, [None, None, Some(1), Some(1), Some(3), Some(4)]);
+}
+
+/// Somebody else's half-made session: killed after `n` operations of `make`, gone on with by the next
+/// process, which is told that its record is synced; then power is lost.
+fn goes_on_after(what: &str, session: u32, prepare: fn(&SimDisk), make: fn(&SimDisk)) {
+    for n in 0..60 {
+        for seed in 0..6 {
+            let disk = SimDisk::new(seed);
+            prepare(&disk);
+            disk.stop_after(n);
+            make(&disk);
+            let disk = disk.kill();
+            let Ok(opened) = open(&store(&disk), &id(session)) else { continue };
+            let mut log = opened.log;
+            append(&mut log, "acknowledged").unwrap();
+            let store = store(&disk.crash());
+            let listed = now(store.list()).unwrap();
+            let what = format!("{what}, operation {n}, seed {seed}");
+            assert!(listed.iter().any(|l| l.id == id(session)), "{what}: the session is gone");
+            let found = texts(&store, &id(session));
+            assert_eq!(found.last().map(String::as_str), Some("acknowledged"), "{what}");
+        }
+    }
+}
+
+/// A name that another process gave and did not live to sync is synced with the first record that is
+/// acknowledged under it. Covers: G1.
+#[test]
+fn what_is_acknowledged_in_a_session_of_a_killed_process_survives_power_loss() {
+    let begin = |disk: &SimDisk| {
+        let _ = append(&mut store(disk).create(header(1)), "one");
+    };
+    goes_on_after("a new session", 1, |_| {}, begin);
+    let fork = |disk: &SimDisk| {
+        let _ = now(store(disk).fork(&id(1), ForkPoint::Whole, header(2), say("").at));
+    };
+    goes_on_after("a fork", 2, begin, fork);
+    let trash = |disk: &SimDisk| {
+        let _ = append(&mut store(disk).create(header(1)), "one");
+        store(disk).trash(&id(1)).unwrap();
+    };
+    goes_on_after("a restored session", 1, trash, |disk| {
+        let _ = store(disk).restore(&id(1));
+    });
+}
+
+/// Torn bytes that one process named in `set-aside/` and did not live to sync are synced before the next
+/// one cuts them off. Covers: G2.
+#[test]
+fn torn_bytes_survive_a_kill_and_then_power_loss() {
+    let torn = [b'{'; 700];
+    for n in 0..30 {
+        for seed in 0..6 {
+            let disk = SimDisk::new(seed);
+            append(&mut store(&disk).create(header(1)), "one").unwrap();
+            let path = store(&disk).log_path(&id(1)).unwrap();
+            disk.poke(&path, &[disk.peek(&path).unwrap().as_slice(), &torn].concat());
+            let mut log = open(&store(&disk), &id(1)).unwrap().log;
+            disk.stop_after(n);
+            let _ = append(&mut log, "two");
+            let disk = disk.kill();
+            append(&mut open(&store(&disk), &id(1)).unwrap().log, "three").unwrap();
+            let disk = disk.crash();
+            let aside = path.with_file_name("set-aside");
+            let kept = disk.list(&aside).unwrap_or_default();
+            let kept = kept.iter().filter_map(|e| disk.peek(&aside.join(&e.name)));
+            assert!(kept.into_iter().any(|b| b == torn), "operation {n}, seed {seed}: lost");
+        }
+    }
 }
