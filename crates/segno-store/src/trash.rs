@@ -61,8 +61,15 @@ impl<D: Disk> FileStore<D> {
     /// A failing disk; what was not deleted by then is still there.
     pub fn empty_trash(&self) -> Result<Vec<SessionId>, StoreError> {
         let mut gone = Vec::new();
-        for Found { id, dir, .. } in sessions_in(self.disk(), &self.layout().trash())? {
-            remove_tree(self.disk(), dir.path())?;
+        let trash = self.layout().trash();
+        for Found { id, dir, .. } in sessions_in(self.disk(), &trash)? {
+            let entries = self.disk().list(&trash).map_err(|e| store_error("listing", &trash, e))?;
+            if entries.iter().any(|e| e.is_link && e.name == id.as_str()) {
+                let path = dir.path();
+                self.disk().remove_file(path).map_err(|e| write_error("removing", path, e))?;
+            } else {
+                remove_tree(self.disk(), dir.path())?;
+            }
             gone.push(id);
         }
         Ok(gone)

@@ -383,3 +383,19 @@ fn a_real_read_only_root_refuses_cleanly() {
     assert!(now(store.list()).unwrap().is_empty());
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o700)).unwrap();
 }
+
+/// A session whose directory is kept elsewhere: what is deleted is the link. Covers: G17.
+#[test]
+fn emptying_the_trash_does_not_follow_a_linked_session() {
+    let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = FileStore::new(RealDisk, root.path());
+    append(&mut store.create(header(1)), "one").unwrap();
+    let dir = store.log_path(&id(1)).unwrap().parent().unwrap().to_owned();
+    let real = elsewhere.path().join("session");
+    fs::rename(&dir, &real).unwrap();
+    symlink(&real, &dir).unwrap();
+    store.trash(&id(1)).unwrap();
+    assert_eq!(store.empty_trash().unwrap(), [id(1)]);
+    assert!(real.join("log.jsonl").exists(), "the link was followed");
+    assert!(store.list_trash().unwrap().is_empty());
+}
