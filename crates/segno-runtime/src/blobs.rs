@@ -12,29 +12,36 @@ use segno_model::store::{SessionLog, StoreError};
 /// Values larger than this many bytes leave the log.
 pub const LARGE_VALUE_BYTES: usize = 64 * 1024;
 
+/// Values that take more than this together in one record leave the log too.
+const MANY_BYTES: usize = 512 * 1024;
+
 /// How much of a text stays in the record, in bytes at most.
 const HEAD_BYTES: usize = 2 * 1024;
 
-/// Stores large texts and images as blobs and refers to them instead.
+/// Stores large texts and images as blobs and refers to them instead; also smaller ones, where there are
+/// so many that they would not fit into one record together.
 ///
 /// # Errors
-/// As the store; nothing has changed then.
+/// As the store.
 pub(crate) async fn store_large<L: SessionLog>(
     log: &mut L,
     blocks: &mut [Block],
 ) -> Result<(), StoreError> {
+    let escaped: usize = blocks.iter().map(encoded_bytes).sum();
+    let limit = if escaped > MANY_BYTES { HEAD_BYTES } else { LARGE_VALUE_BYTES };
     for block in blocks {
         match block {
             Block::Text { text } => {
                 if let Text::Inline(whole) = &*text
-                    && whole.len() > LARGE_VALUE_BYTES
+                    && whole.len() > limit
                 {
-                    *text = Text::Blob(log.put_blob(whole.as_bytes(), head(whole)).await?);
+                    let head = if limit < LARGE_VALUE_BYTES { "" } else { head(whole) };
+                    *text = Text::Blob(log.put_blob(whole.as_bytes(), head).await?);
                 }
             }
             Block::Image { data, .. } => {
                 if let Text::Inline(encoded) = &*data
-                    && encoded.len() > LARGE_VALUE_BYTES
+                    && encoded.len() > limit
                     && let Ok(bytes) = STANDARD.decode(encoded)
                 {
                     *data = Text::Blob(log.put_blob(&bytes, "").await?);
@@ -46,9 +53,26 @@ pub(crate) async fn store_large<L: SessionLog>(
     Ok(())
 }
 
-/// The beginning of a text, cut between characters.
+/// What a block that would stay takes in a record.
+fn encoded_bytes(block: &Block) -> usize {
+    let (Block::Text { text: inline } | Block::Image { data: inline, .. }) = block else {
+        return HEAD_BYTES;
+    };
+    let Text::Inline(inline) = inline else { return HEAD_BYTES };
+    if inline.len() > LARGE_VALUE_BYTES {
+        return HEAD_BYTES;
+    }
+    serde_json::to_vec(inline).map_or(inline.len(), |json| json.len())
+}
+
+/// The beginning of a text that stays in its record.
 pub(crate) fn head(text: &str) -> &str {
-    let mut end = text.len().min(HEAD_BYTES);
+    cut_at(text, HEAD_BYTES)
+}
+
+/// The first bytes of a text, cut between characters.
+pub(crate) fn cut_at(text: &str, bytes: usize) -> &str {
+    let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

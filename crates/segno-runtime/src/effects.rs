@@ -8,20 +8,32 @@
 use crate::event::Event;
 use crate::run::{Driver, Either, RunError, either};
 use crate::{
-    Model, Progress, StopHandle, StopKind, ToolOutput, ToolPlan, ToolRun, Tools, Verdict, blobs,
+    LARGE_VALUE_BYTES, Model, Progress, StopHandle, StopKind, ToolOutput, ToolPlan, ToolRun, Tools,
+    Verdict, blobs, fit,
 };
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use segno_model::Seq;
 use segno_model::record::{
-    Action, Approval, ApprovalState, Body, Established, Message, Outcome, ReplayClass, ToolCall,
+    Action, Approval, ApprovalState, Body, Established, Outcome, ReplayClass, Task, ToolCall,
     ToolMessage,
 };
 use segno_model::store::{Level, SessionLog};
+use std::collections::BTreeSet;
 use tokio::sync::mpsc;
 
 /// What the model is told about a call that a stop came before.
 const NOT_RUN: &str = "Not run: the user stopped the turn before this call started.";
+
+/// What the model is told about a call that a shutdown came before.
+const NOT_RUN_SHUTDOWN: &str = "Not run: Segno was shut down before this call started.";
+
+/// What the model is told about a call that is larger than a record.
+const TOO_LARGE: &str = "Not run: this call is larger than one record can hold. Do it in several \
+    smaller calls.";
+
+/// What the model is told about a task list that is larger than a record should be.
+const TASK_TOO_LARGE: &str = "Not kept: the list is too long. Keep it to what is still to be done.";
 
 /// What the model is told about a refusal without a reason.
 const DENIED: &str = "The user did not allow this call.";
@@ -38,11 +50,15 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     pub(crate) async fn run_calls(
         &mut self,
         calls: &[ToolCall],
+        cut: &BTreeSet<usize>,
         call_seq: Seq,
     ) -> Result<Option<StopKind>, RunError> {
         let mut steps = Vec::new();
-        for call in calls {
-            steps.push(self.judge(call, call_seq).await?);
+        for (i, call) in calls.iter().enumerate() {
+            steps.push(match cut.contains(&i) {
+                true => too_large(),
+                false => self.judge(call, call_seq).await?,
+            });
         }
         self.announce(calls, &steps, call_seq).await?;
         let mut i = 0;
@@ -56,25 +72,30 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
 
     /// Decides about one call; a question to a person is durable before it is put.
     async fn judge(&mut self, call: &ToolCall, call_seq: Seq) -> Result<Step, RunError> {
-        if self.env.stop.is_stopped() {
-            return Ok(not_run());
+        if let Some(kind) = self.env.stop.kind() {
+            return self.not_run(kind).await;
         }
         let (question, plan) = match self.tools.judge(call).await {
+            Verdict::Run(plan) | Verdict::Ask { plan, .. }
+                if !fit::fits(&self.action(call, &plan, call_seq)) =>
+            {
+                return Ok(too_large());
+            }
             Verdict::Run(plan) => return Ok(Step::Run(plan)),
             Verdict::Refuse(output) => return Ok(Step::Settled(output, Established::Permission)),
             Verdict::Ask { question, plan } => (question, plan),
         };
-        let asked = ApprovalState::Asked { question: question.clone() };
+        let asked = ApprovalState::Asked { question: fit::sentence(&question) };
         self.append(vec![approval(call, call_seq, asked)], Level::Synced).await?;
         let stop = self.env.stop.clone();
-        let Either::First(answer) = either(self.tools.ask(call, &question), stop.stopped()).await
-        else {
-            return Ok(not_run());
+        let answer = match either(self.tools.ask(call, &question), stop.stopped()).await {
+            Either::First(answer) => answer,
+            Either::Second(kind) => return self.not_run(kind).await,
         };
         let answered = ApprovalState::Answered {
             allowed: answer.allowed,
             scope: answer.scope,
-            reason: answer.reason.clone(),
+            reason: answer.reason.as_deref().map(fit::sentence),
         };
         self.append(vec![approval(call, call_seq, answered)], Level::Written).await?;
         if answer.allowed {
@@ -85,6 +106,13 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             None => DENIED.to_owned(),
         };
         Ok(Step::Settled(ToolOutput::denied(told), Established::Permission))
+    }
+
+    /// The step of a call that a stop came before; the stop is recorded before that result is.
+    async fn not_run(&mut self, kind: StopKind) -> Result<Step, RunError> {
+        self.note_stopping(kind).await?;
+        let told = if kind == StopKind::User { NOT_RUN } else { NOT_RUN_SHUTDOWN };
+        Ok(Step::Settled(ToolOutput::new(told, true, Outcome::NotRun), Established::Stop))
     }
 
     /// Puts the intents of all effects on disk, with one sync.
@@ -135,8 +163,8 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let (progress, mut shown) = mpsc::unbounded_channel::<(usize, Progress)>();
         let mut running = FuturesUnordered::new();
         for (i, (call, step)) in calls.iter().zip(steps).enumerate() {
-            if self.env.stop.is_stopped() {
-                *step = not_run();
+            if let (Step::Run(_), Some(kind)) = (&*step, self.env.stop.kind()) {
+                *step = self.not_run(kind).await?;
             }
             match step {
                 Step::Settled(output, how) => {
@@ -187,6 +215,10 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         established: Established,
         call_seq: Seq,
     ) -> Result<(), RunError> {
+        // It goes into every checkpoint.
+        if output.task.as_ref().is_some_and(|task| task_bytes(task) > LARGE_VALUE_BYTES) {
+            output = ToolOutput::failed(TASK_TOO_LARGE);
+        }
         while let Err(error) = blobs::store_large(self.session.log_mut(), &mut output.content).await
         {
             self.wait_for_room(error).await?;
@@ -209,7 +241,13 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             outcome: output.outcome,
             established,
         };
-        let mut bodies = vec![Body::Message(Box::new(Message::Tool(result)))];
+        let fitted = loop {
+            match fit::result(self.session.log_mut(), result.clone()).await {
+                Ok(body) => break body,
+                Err(error) => self.wait_for_room(error).await?,
+            }
+        };
+        let mut bodies = vec![fitted];
         bodies.extend(output.task.map(Body::Task));
         self.append(bodies, Level::Written).await?;
         Ok(())
@@ -223,8 +261,12 @@ fn group_len(steps: &[Step]) -> usize {
     steps.iter().position(effect).unwrap_or(steps.len()).max(1)
 }
 
-fn not_run() -> Step {
-    Step::Settled(ToolOutput::new(NOT_RUN, true, Outcome::NotRun), Established::Stop)
+fn too_large() -> Step {
+    Step::Settled(ToolOutput::denied(TOO_LARGE), Established::Permission)
+}
+
+fn task_bytes(task: &Task) -> usize {
+    serde_json::to_vec(task).map_or(usize::MAX, |json| json.len())
 }
 
 fn approval(call: &ToolCall, call_seq: Seq, state: ApprovalState) -> Body {

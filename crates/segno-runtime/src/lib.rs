@@ -7,6 +7,7 @@
 mod blobs;
 mod effects;
 mod event;
+mod fit;
 mod model;
 mod recovery;
 mod retry;

@@ -7,14 +7,15 @@
 use crate::event::{Event, Observer};
 use crate::retry::{self, Next, RetryPolicy};
 use crate::session::Session;
-use crate::{Model, ModelError, ModelRequest, Stop, StopKind, StreamEvent, Tools, blobs};
+use crate::{Model, ModelError, ModelRequest, Stop, StopKind, StreamEvent, Tools, blobs, fit};
 use segno_model::Record;
 use segno_model::context::{Context, ContextMessage};
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState,
-    StopReason, UserMessage,
+    StopReason, ToolCall, UserMessage,
 };
 use segno_model::store::{Level, Owner, SessionLog, StoreError};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,9 +25,6 @@ pub type Sleep = Arc<dyn Fn(u64) -> Pin<Box<dyn Future<Output = ()> + Send>> + S
 
 /// How long a run waits before it tries to write again on a full disk.
 const NO_ROOM_WAIT_MS: u64 = 1_000;
-
-/// A reply whose own items would make the record larger than this is stored without them.
-const MAX_NATIVE_BYTES: usize = 512 * 1024;
 
 /// What a run is given besides the session.
 pub struct RunEnv<'a> {
@@ -102,6 +100,7 @@ pub async fn run<L: SessionLog, M: Model, T: Tools>(
     observer: &mut dyn Observer,
 ) -> Result<Finished, RunError> {
     blobs::store_large(session.log_mut(), &mut input.content).await?;
+    session.expect_open_work();
     let run = session.state().in_force.totals.runs + 1;
     let owner = format!("pid {} on {}, boot {}", env.owner.pid, env.owner.host, env.owner.boot);
     let started = Run { run, state: RunState::Started { attempt: 1, owner } };
@@ -145,7 +144,18 @@ enum Asked {
 }
 
 impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
+    /// Drives the run to its end. What cannot be recorded as it is ends it, with a record that says so.
     async fn drive(&mut self) -> Result<Finished, RunError> {
+        match self.steps().await {
+            Err(RunError::Store(StoreError::Refused(why))) => {
+                let reason = Some(format!("something could not be recorded: {why}"));
+                self.end(Vec::new(), RunEnd::Failed, reason).await
+            }
+            other => other,
+        }
+    }
+
+    async fn steps(&mut self) -> Result<Finished, RunError> {
         loop {
             let reply = match self.ask().await? {
                 Asked::Reply(reply) => reply,
@@ -159,7 +169,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             self.text = reply.text();
             if reply.calls().next().is_none() {
                 let (end, reason) = end_of_reply(reply.stop);
-                let message = Body::Message(Box::new(Message::Assistant(reply)));
+                let message = self.fit(&reply).await?.0;
                 return self.end(vec![message], end, reason).await;
             }
             if let Some(kind) = self.round(reply).await? {
@@ -235,7 +245,6 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         Ok(match outcome {
             Either::First(Ok(mut reply)) => {
                 reply.request = records.last().map(Record::seq);
-                drop_large_native(&mut reply);
                 Ok(reply)
             }
             Either::First(Err(error)) => Err(Interruption::Error(error, streamed)),
@@ -254,21 +263,37 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
 
     /// The tools of one reply. Gives the stop's kind when the run is to end.
     async fn round(&mut self, reply: AssistantMessage) -> Result<Option<StopKind>, RunError> {
-        let calls: Vec<_> = reply.calls().cloned().collect();
-        let message = Body::Message(Box::new(Message::Assistant(reply)));
+        let (message, calls, cut) = self.fit(&reply).await?;
         let records = self.append(vec![message], Level::Written).await?;
         let call_seq = records.last().map_or(0, Record::seq);
-        let stopped = self.run_calls(&calls, call_seq).await?;
+        let stopped = self.run_calls(&calls, &cut, call_seq).await?;
         self.session.sync().await?;
         self.show();
         Ok(stopped)
+    }
+
+    /// A reply as it is recorded, its calls, and which of those were cut and must not run.
+    async fn fit(
+        &mut self,
+        reply: &AssistantMessage,
+    ) -> Result<(Body, Vec<ToolCall>, BTreeSet<usize>), RunError> {
+        loop {
+            match fit::reply(self.session.log_mut(), reply).await {
+                Ok(fitted) => {
+                    let calls = fitted.reply.calls().cloned().collect();
+                    let message = Message::Assistant(fitted.reply);
+                    return Ok((Body::Message(Box::new(message)), calls, fitted.cut_calls));
+                }
+                Err(error) => self.wait_for_room(error).await?,
+            }
+        }
     }
 
     async fn stopped(&mut self, kind: StopKind, text: String) -> Result<Finished, RunError> {
         let mut bodies = Vec::new();
         if !text.trim().is_empty() {
             self.text.clone_from(&text);
-            bodies.push(partial(&self.env.model, text, StopReason::Stopped));
+            bodies.push(self.fit(&partial(&self.env.model, text, StopReason::Stopped)).await?.0);
         }
         match kind {
             StopKind::User => {
@@ -285,7 +310,8 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     async fn failed(&mut self, error: ModelError) -> Result<Finished, RunError> {
         let mut bodies = Vec::new();
         if !self.text.trim().is_empty() {
-            bodies.push(partial(&self.env.model, self.text.clone(), StopReason::Broken));
+            let partial = partial(&self.env.model, self.text.clone(), StopReason::Broken);
+            bodies.push(self.fit(&partial).await?.0);
         }
         let finished = self.end(bodies, RunEnd::Failed, Some(error.message.clone())).await?;
         Ok(Finished { error: Some(error), ..finished })
@@ -297,6 +323,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         end: RunEnd,
         reason: Option<String>,
     ) -> Result<Finished, RunError> {
+        let reason = reason.map(|reason| fit::sentence(&reason));
         let state = RunState::Ended { end, reason: reason.clone() };
         bodies.push(Body::Run(Run { run: self.run, state }));
         self.append(bodies, Level::Synced).await?;
@@ -322,9 +349,13 @@ impl<L: SessionLog, M, T> Driver<'_, L, M, T> {
         let state = RunState::Stopping { parked: Vec::new() };
         let body = Body::Run(Run { run: self.run, state });
         match self.session.append(vec![body], Level::Synced).await {
-            // Without room the stop cannot be noted, but it still works (G16).
-            Ok(_) | Err(StoreError::NoRoom(_)) => {
+            Ok(_) => {
                 self.show();
+                Ok(())
+            }
+            // Without room the stop cannot be noted, but it still works (G16).
+            Err(StoreError::NoRoom(_)) => {
+                self.session.remember_stop(self.run);
                 Ok(())
             }
             Err(e) => Err(e.into()),
@@ -379,21 +410,13 @@ fn end_of_reply(stop: StopReason) -> (RunEnd, Option<String>) {
 }
 
 /// A reply of which only finished text is kept.
-fn partial(model: &ModelRef, text: String, stop: StopReason) -> Body {
-    let content = vec![AssistantBlock::Text { text }];
-    let reply = AssistantMessage {
-        content,
+fn partial(model: &ModelRef, text: String, stop: StopReason) -> AssistantMessage {
+    AssistantMessage {
+        content: vec![AssistantBlock::Text { text }],
         model: model.clone(),
         stop,
         partial: true,
         ..AssistantMessage::default()
-    };
-    Body::Message(Box::new(Message::Assistant(reply)))
-}
-
-fn drop_large_native(reply: &mut AssistantMessage) {
-    if reply.native.as_ref().is_some_and(|n| n.items.get().len() > MAX_NATIVE_BYTES) {
-        reply.native = None;
     }
 }
 

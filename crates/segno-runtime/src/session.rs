@@ -29,7 +29,9 @@ pub struct Session<L: SessionLog> {
     /// Goes into the next batch, in front of it.
     queued: Vec<Body>,
     recovery_pending: bool,
-    /// Appended but not yet durable, hence not yet shown.
+    /// The run whose stop by the user found no room on the disk (G16); it is told with its end.
+    unrecorded_stop: Option<u64>,
+    /// Appended and not yet handed out as durable.
     unshown: Vec<Record>,
     /// Whether a header and a record are on disk for good.
     durable: bool,
@@ -55,6 +57,7 @@ impl<L: SessionLog> Session<L> {
             findings: active.findings,
             queued: Vec::new(),
             recovery_pending: true,
+            unrecorded_stop: None,
             unshown: Vec::new(),
         }
     }
@@ -120,6 +123,7 @@ impl<L: SessionLog> Session<L> {
         let drafts = all.into_iter().map(|body| Draft::new(at, body)).collect();
         let records = self.log.append(drafts, level).await?;
         self.recovery_pending = false;
+        self.unrecorded_stop = None;
         self.queued.clear();
         self.records.extend(records.iter().map(|r| (r.seq(), r.clone())));
         self.unshown.extend(records.iter().cloned());
@@ -226,8 +230,12 @@ impl<L: SessionLog> Session<L> {
     /// # Errors
     /// As the store.
     pub async fn navigate(&mut self, tip: Option<Pos>) -> Result<(), StoreError> {
-        self.append(vec![Body::Tip(Tip { tip })], Level::Synced).await?;
-        self.reload().await
+        // Read first: a tip that moved without its context would have the model see a broken history.
+        let active = self.log.active(tip).await?;
+        let written = self.append(vec![Body::Tip(Tip { tip })], Level::Synced).await?;
+        self.records.retain(|seq, _| written.first().is_some_and(|first| *seq >= first.seq()));
+        self.records.extend(active.records.into_iter().map(|r| (r.seq(), r)));
+        Ok(())
     }
 
     /// Marks a compaction as begun.
@@ -255,9 +263,23 @@ impl<L: SessionLog> Session<L> {
         Ok(())
     }
 
+    /// Whatever an earlier run of this process left open, because the log failed or the caller dropped
+    /// it, is settled with the next append, as after a restart.
+    pub(crate) fn expect_open_work(&mut self) {
+        self.recovery_pending = true;
+    }
+
+    pub(crate) fn remember_stop(&mut self, run: u64) {
+        self.unrecorded_stop = Some(run);
+    }
+
     fn recovery(&self) -> Vec<Body> {
         let context = context::build(&self.records(), self.state().tip());
-        recovery::settle(&self.state().in_force, &context.unanswered)
+        let mut in_force = self.state().in_force.clone();
+        if let Some(open) = in_force.open_run.as_mut() {
+            open.stopping |= self.unrecorded_stop == Some(open.run);
+        }
+        recovery::settle(&in_force, &context.unanswered)
     }
 
     /// What recovery will write with the first append; for people.

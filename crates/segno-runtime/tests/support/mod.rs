@@ -11,7 +11,7 @@ use segno_runtime::*;
 use segno_testkit::sim_clock::SimClock;
 use segno_testkit::strict_store::StrictStore;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What the model does on one call.
@@ -162,6 +162,8 @@ pub struct Watch {
     pub appends: AtomicUsize,
     /// By number of the append, from 0.
     pub faults: Mutex<BTreeMap<usize, StoreError>>,
+    /// Whether what another tip needs can be read.
+    pub fail_reading: AtomicBool,
 }
 
 /// A log that is counted and fails on command.
@@ -198,6 +200,9 @@ impl<L: SessionLog + Sync> SessionLog for Watched<L> {
         self.log.blob(blob).await
     }
     async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {
+        if self.watch.fail_reading.load(Ordering::SeqCst) {
+            return Err(StoreError::refused("it cannot be read"));
+        }
         self.log.active(tip).await
     }
 }
