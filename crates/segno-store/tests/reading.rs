@@ -26,9 +26,8 @@ fn store(disk: &SimDisk) -> FileStore<SimDisk> {
     store_with(disk, Options { checkpoint_every: 64 << 10, ..Options::default() })
 }
 
-/// Longer than any line that a writer makes. Fifty times as much works as well and takes as much longer
-/// without optimisation.
-const HUGE: usize = 3 << 20;
+/// Far longer than any line that a writer makes.
+const HUGE: usize = 50 << 20;
 
 /// Turns of about 10 kB each.
 fn grow(log: &mut FileLog<SimDisk>, turns: usize) {

@@ -107,14 +107,14 @@ fn every_flipped_bit_of_a_record_is_corrected() {
     }
 }
 
-/// A line of 16 MB, of which a record is the end; and lines made to be expensive.
+/// A line of 50 MB, of which a record is the end; and lines made to be expensive.
 ///
 /// Covers: G3, #9.
 #[test]
 fn huge_and_hostile_lines_cost_what_their_length_costs() {
     let one = record(1);
     let n = one.len();
-    let size = 16 << 20;
+    let size = 50 << 20;
     let mut huge = vec![b'x'; size];
     huge.extend_from_slice(&one);
     assert_eq!(pieces(&huge), format!("fused {size}; intact 1 {n}"));
