@@ -119,6 +119,7 @@ fn checkpoint_due(batch: &Batch, every: u64) -> Option<Draft> {
 
 fn plan_one(state: &State, synced: Option<Seq>, draft: Draft) -> Result<Record, StoreError> {
     let Draft { at, body } = draft;
+    let body = body.into_stored();
     let (parent, parent_at) = if body.is_node() { parent_of(state) } else { (None, None) };
     let kind = body.kind().to_owned();
     let envelope = Envelope { seq: state.next_seq, parent, parent_at, at, kind, synced };

@@ -395,3 +395,39 @@ fn gaps_are_fine() {
     assert_eq!(state.tip(), Some(last));
     assert_eq!(state.next_seq, log.state.next_seq);
 }
+
+/// What is in memory after an append is what reopening reads, byte for byte, also where a provider or an
+/// embedder wrote its JSON over several lines. Covers: G10.
+#[test]
+fn raw_json_of_several_lines_is_the_same_before_and_after_reopening() {
+    let raw = || {
+        let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+        let json = format!("[ {{\n\"a\":\r\n\t\"b\\n\" }}, {deep} ]");
+        RawValue::from_string(json).expect("JSON")
+    };
+    let native = Some(Native { dialect: "d".to_owned(), items: raw() });
+    let reply = AssistantMessage { native, ..AssistantMessage::default() };
+    let action = Action {
+        call_id: "a".to_owned(),
+        call_seq: 1,
+        tool: "t".to_owned(),
+        class: ReplayClass::Opaque,
+        host: String::new(),
+        boot: String::new(),
+        key: None,
+        probe: Some(raw()),
+    };
+    let custom = Custom { name: "x".to_owned(), data: raw(), context: None };
+    for body in [
+        Body::Message(Box::new(Message::Assistant(reply))),
+        Body::Action(Box::new(action)),
+        Body::Custom(custom),
+    ] {
+        let drafts = vec![Draft::new(Timestamp(0), body)];
+        let state = State { next_seq: 1, ..State::default() };
+        let batch = segno_model::batch::plan(&state, None, drafts).expect("planned");
+        let record = &batch.records[0];
+        let read = segno_model::line::decode(&record.line, record.offset).expect("intact");
+        assert_eq!(format!("{:?}", record.body), format!("{:?}", read.body));
+    }
+}

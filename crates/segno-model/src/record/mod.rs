@@ -25,6 +25,7 @@ pub use tree::{BranchSummary, ContextEdit, Custom, Label, ModelChange, Name, Thi
 
 use crate::checkpoint::Checkpoint;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// Text that may live in a blob because it is large (over 64 KiB).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,6 +195,27 @@ impl Body {
     pub(crate) fn to_json(&self) -> serde_json::Result<String> {
         let json = self.to_raw_json()?;
         Ok(if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json })
+    }
+
+    /// The body as it will be read again: raw JSON without line breaks. What is kept in memory after an
+    /// append must not differ by a byte from what reopening gives (G10).
+    pub(crate) fn into_stored(mut self) -> Self {
+        let raw = match &mut self {
+            Self::Message(message) => match &mut **message {
+                Message::Assistant(reply) => reply.native.as_mut().map(|native| &mut native.items),
+                _ => None,
+            },
+            Self::Action(action) => action.probe.as_mut(),
+            Self::Custom(custom) => Some(&mut custom.data),
+            _ => None,
+        };
+        if let Some(raw) = raw
+            && raw.get().contains(['\n', '\r'])
+            && let Ok(flat) = RawValue::from_string(raw.get().replace(['\n', '\r'], " "))
+        {
+            *raw = flat;
+        }
+        self
     }
 
     /// Nodes have a parent and move the tip; everything else is metadata. What cannot be read is judged
