@@ -383,7 +383,11 @@ impl<L: SessionLog, M, T> Driver<'_, L, M, T> {
 
     /// Waits a while when `error` is a full disk and nobody asked for a stop; gives it back otherwise.
     pub(crate) async fn wait_for_room(&mut self, error: StoreError) -> Result<(), RunError> {
-        if !matches!(error, StoreError::NoRoom(_)) || self.env.stop.is_stopped() {
+        let stop = self.env.stop.kind();
+        if !matches!(error, StoreError::NoRoom(_)) || stop.is_some() {
+            if stop == Some(StopKind::User) {
+                self.session.remember_stop(self.run);
+            }
             return Err(error.into());
         }
         self.observer.event(Event::Paused { reason: &error.to_string() });

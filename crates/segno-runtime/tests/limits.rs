@@ -284,6 +284,39 @@ async fn a_stop_without_room_is_recorded_as_a_stop_later() {
     assert!(log_text(&store, &id()).contains("run 1 Stopped\nrun 2 started"));
 }
 
+/// The same when the stop comes while the run waits for room, wherever that is. Covers: G9, G16.
+#[tokio::test]
+async fn a_stop_while_waiting_for_room_is_recorded_as_a_stop_later() {
+    // 0: input, 1: request, 2: reply, 3: intent, 4: result, 5: request.
+    for full_from in 1..=5 {
+        let (store, watch) = (StrictStore::default(), Arc::<Watch>::default());
+        let model = PlannedModel::new(&[Say::Calls(&[("a", "write")]), Say::Text("ok")]);
+        let tools = PlannedTools::new(&store);
+        let mut session = session(&store, &watch);
+        for number in full_from..full_from + 8 {
+            let full = StoreError::NoRoom("the log".to_owned());
+            watch.faults.lock().expect("faults").insert(number, full);
+        }
+        let (handle, stop) = StopHandle::new();
+        let mut pauses = 0;
+        let mut observer = |event: Event<'_>| {
+            pauses += usize::from(matches!(event, Event::Paused { .. }));
+            if pauses == 2 {
+                handle.stop(StopKind::User);
+            }
+        };
+        let input = UserMessage::text("go");
+        run(&mut session, &model, &tools, env(&stop), input, &mut observer)
+            .await
+            .expect_err("no room");
+        watch.faults.lock().expect("faults").clear();
+        let (input, never) = (UserMessage::text("and?"), Stop::never());
+        run(&mut session, &model, &tools, env(&never), input, &mut ()).await.expect("room");
+        let log = log_text(&store, &id());
+        assert!(log.contains("run 1 Stopped\nrun 2 started"), "full from {full_from}: {log}");
+    }
+}
+
 /// Asks, and the person stops the turn instead of answering.
 struct StopsWhenAsked(StopHandle);
 
