@@ -163,5 +163,5 @@ pub fn gist(record: &Record) -> String {
 #[must_use]
 pub fn as_json(record: &Record) -> Option<Box<serde_json::value::RawValue>> {
     let json = segno_model::line::readable_json(&record.line);
-    serde_json::from_slice(&json).ok()
+    serde_json::from_str(&json).ok()
 }

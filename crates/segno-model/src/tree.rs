@@ -7,6 +7,7 @@ use crate::finding::{Finding, Severity};
 use crate::id::Seq;
 use crate::line::Record;
 use crate::record::{Body, Message, Usage};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 /// The tree over some records. It borrows them; building it takes linear time.
@@ -114,10 +115,11 @@ impl<'a> Tree<'a> {
     /// Builds the tree. Records should come in the order of the log; of several with one number the
     /// first counts. A parent that is not smaller than its child is taken as missing.
     #[must_use]
-    pub fn new(records: &'a [Record]) -> Self {
+    pub fn new<R: Borrow<Record>>(records: &'a [R]) -> Self {
         let mut nodes: Vec<Node<'a>> = records
             .iter()
-            .filter(|r| r.is_node())
+            .map(Borrow::borrow)
+            .filter(|r: &&Record| r.is_node())
             .map(|record| Node { record, parent: None, missing: None, children: Vec::new() })
             .collect();
         nodes.sort_by_key(|n| n.record.seq());
@@ -318,10 +320,10 @@ fn nearest(nodes: &[Node<'_>], seq: Seq) -> Option<usize> {
     nodes.partition_point(|n| n.record.seq() <= seq).checked_sub(1)
 }
 
-fn labels(records: &[Record]) -> BTreeMap<Seq, &str> {
+fn labels<R: Borrow<Record>>(records: &[R]) -> BTreeMap<Seq, &str> {
     let mut labels = BTreeMap::new();
     for record in records {
-        let given: Vec<(Seq, &str)> = match &record.body {
+        let given: Vec<(Seq, &str)> = match &record.borrow().body {
             Body::Label(l) => vec![(l.target.seq, l.label.as_str())],
             Body::Checkpoint(c) => {
                 labels.clear();

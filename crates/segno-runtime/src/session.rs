@@ -104,7 +104,12 @@ impl<L: SessionLog> Session<L> {
 
     /// The next request's messages for `model`.
     pub fn context(&self, model: &ModelRef) -> Context {
-        context::build(&self.records(), self.state().tip()).for_model(model)
+        self.whole_context().for_model(model)
+    }
+
+    fn whole_context(&self) -> Context {
+        let records: Vec<&Record> = self.records.values().collect();
+        context::build(&records, self.state().tip())
     }
 
     /// Appends records, with recovery's and the queued ones in front of them.
@@ -274,7 +279,7 @@ impl<L: SessionLog> Session<L> {
     }
 
     fn recovery(&self) -> Vec<Body> {
-        let context = context::build(&self.records(), self.state().tip());
+        let context = self.whole_context();
         let mut in_force = self.state().in_force.clone();
         if let Some(open) = in_force.open_run.as_mut() {
             open.stopping |= self.unrecorded_stop == Some(open.run);

@@ -84,7 +84,7 @@ fn document(history: &History) -> String {
 /// A line with its secrets masked and a checksum of its own again; as it is when it has none.
 fn masked_line(record: &Record) -> (Vec<u8>, usize) {
     let json = line::readable_json(&record.line);
-    let covered = line::split_crc(&json).map(|(covered, _)| covered);
+    let covered = line::split_crc(json.as_bytes()).map(|(covered, _)| covered);
     let Some(covered) = covered.and_then(|bytes| std::str::from_utf8(bytes).ok()) else {
         return (record.line.to_vec(), 0);
     };

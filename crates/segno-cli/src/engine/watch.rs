@@ -306,8 +306,7 @@ impl JsonWatch<'_> {
             record: &'a RawValue,
         }
         let line = segno_model::line::readable_json(&record.line);
-        let Ok(text) = std::str::from_utf8(&line) else { return };
-        let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return };
+        let Ok(raw) = serde_json::from_str::<&RawValue>(&line) else { return };
         self.screen.json(&Line { event: "record", seq: record.seq(), record: raw });
         self.screen.flush();
     }

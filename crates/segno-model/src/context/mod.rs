@@ -34,6 +34,7 @@ use results::{Results, result_of};
 use rule::{Content, Facts};
 use serde::Serialize;
 use shape::{Edits, Said, Shaped};
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 /// The next request's messages and how they came about.
@@ -161,31 +162,31 @@ pub const LOST_BEGINNING_NOTICE: &str = "(Segno: what came before this is not av
 
 /// Builds the context at `tip` from the records of an [`Active`](crate::store::Active) part, in the
 /// order of the log. Edits in force are found among the records. Any part of the log that holds
-/// [`needed`] gives the same messages.
+/// [`needed`] gives the same messages. Records may be owned or borrowed.
 #[must_use]
-pub fn build(records: &[Record], tip: Option<Pos>) -> Context {
+pub fn build<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Context {
     Parts::new(records, tip).context()
 }
 
 /// The records that the context at `tip` depends on: what is sent, results of sent calls, and edits of
 /// either. A store may give more, but not less.
 #[must_use]
-pub fn needed(records: &[Record], tip: Option<Pos>) -> Vec<Seq> {
+pub fn needed<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Vec<Seq> {
     let parts = Parts::new(records, tip);
     let is_part = |seq: Seq| {
         parts.places.at(seq).is_some_and(|place| place != Place::Summarised)
             || parts.results.concerns_turn(seq)
     };
-    let is_needed = |record: &&Record| match &record.body {
+    let is_needed = |record: &&&Record| match &record.body {
         Body::ContextEdit(edit) => is_part(edit.target),
         _ => is_part(record.seq()),
     };
-    records.iter().filter(is_needed).map(Record::seq).collect()
+    parts.records.iter().filter(is_needed).map(|r| r.seq()).collect()
 }
 
 /// Everything that is known before the messages are put together.
 struct Parts<'a> {
-    records: &'a [Record],
+    records: Vec<&'a Record>,
     edits: Edits<'a>,
     places: Places<'a>,
     /// What is sent besides results, in order.
@@ -194,10 +195,11 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn new(records: &'a [Record], tip: Option<Pos>) -> Self {
+    fn new<R: Borrow<Record>>(records: &'a [R], tip: Option<Pos>) -> Self {
         let tree = Tree::new(records);
-        let edits = Edits::in_force(records);
-        let places = place::places(&tree, records, tip);
+        let records: Vec<&Record> = records.iter().map(Borrow::borrow).collect();
+        let edits = Edits::in_force(&records);
+        let places = place::places(&tree, &records, tip);
         let nodes: Vec<_> = places
             .selected
             .iter()
@@ -226,7 +228,7 @@ impl<'a> Parts<'a> {
     fn trace(&self) -> Vec<TraceRow> {
         let contents: HashMap<Seq, Content> =
             self.nodes.iter().map(|(_, record, shaped)| (record.seq(), shaped.content)).collect();
-        let row = |record: &Record| {
+        let row = |record: &&Record| {
             let seq = record.seq();
             let content = match contents.get(&seq) {
                 Some(content) => *content,

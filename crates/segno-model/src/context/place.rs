@@ -49,7 +49,7 @@ impl Places<'_> {
     }
 }
 
-pub(super) fn places<'a>(tree: &Tree<'a>, records: &[Record], tip: Option<Pos>) -> Places<'a> {
+pub(super) fn places<'a>(tree: &Tree<'a>, records: &[&Record], tip: Option<Pos>) -> Places<'a> {
     let path = tree.path(tip.map(|t| t.seq));
     let boundary = path.iter().rposition(|r| as_boundary(r).is_some());
     let mut places = Places { by_seq: HashMap::new(), selected: Vec::new(), findings: Vec::new() };
@@ -96,8 +96,8 @@ fn kept_singly<'a>(tree: &Tree<'a>, compaction: &Compaction, before: Seq) -> Vec
 }
 
 impl Places<'_> {
-    fn report_missing(&mut self, records: &[Record], boundary: &Record, compaction: &Compaction) {
-        let is_there = |seq: Seq| records.binary_search_by_key(&seq, Record::seq).is_ok();
+    fn report_missing(&mut self, records: &[&Record], boundary: &Record, compaction: &Compaction) {
+        let is_there = |seq: Seq| records.binary_search_by_key(&seq, |r| r.seq()).is_ok();
         let named = compaction.kept.iter().chain(&compaction.first_kept);
         for pos in named.filter(|pos| !is_there(pos.seq)) {
             self.findings.push(Finding {

@@ -44,7 +44,7 @@ impl Shaped<'_> {
 pub(super) struct Edits<'a>(HashMap<Seq, &'a ContextEdit>);
 
 impl<'a> Edits<'a> {
-    pub(super) fn in_force(records: &'a [Record]) -> Self {
+    pub(super) fn in_force(records: &[&'a Record]) -> Self {
         let mut edits = HashMap::new();
         for record in records {
             let Body::ContextEdit(edit) = &record.body else { continue };

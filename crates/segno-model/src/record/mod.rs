@@ -24,11 +24,14 @@ pub use session::{
 pub use tree::{BranchSummary, ContextEdit, Custom, Label, ModelChange, Name, ThinkingChange, Tip};
 
 use crate::checkpoint::Checkpoint;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use std::fmt;
 
 /// Text that may live in a blob because it is large (over 64 KiB).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Text {
     /// The text itself.
@@ -45,6 +48,35 @@ impl Text {
             Self::Inline(text) => text,
             Self::Blob(blob) => &blob.head,
         }
+    }
+}
+
+/// By hand: what serde derives for an untagged enum copies every text twice.
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a reference to a blob")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
+        Ok(Text::Inline(text.to_owned()))
+    }
+
+    fn visit_string<E: de::Error>(self, text: String) -> Result<Text, E> {
+        Ok(Text::Inline(text))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text, A::Error> {
+        BlobRef::deserialize(MapAccessDeserializer::new(map)).map(Text::Blob)
     }
 }
 
@@ -140,12 +172,13 @@ macro_rules! bodies {
                 }
             }
 
-            /// Reads the body of a record of type `kind` from its line's JSON.
-            pub(crate) fn parse(kind: &str, json: &[u8]) -> Self {
+            /// Reads the body of a record of type `kind` from its line's JSON. `own` is what follows the
+            /// envelope in a line as this version writes it; it only saves time.
+            pub(crate) fn parse(kind: &str, json: &str, own: &str) -> Self {
                 let parsed = match kind {
-                    "session" => serde_json::from_slice(json).map(Self::Session),
-                    "message" => parse_message(json),
-                    $($name => serde_json::from_slice(json).map(Self::$variant),)*
+                    "session" => serde_json::from_str(json).map(Self::Session),
+                    "message" => parse_message(json, own),
+                    $($name => serde_json::from_str(json).map(Self::$variant),)*
                     _ => {
                         let reason = "type not known to this version".to_owned();
                         return Self::Unknown { kind: kind.to_owned(), reason };
@@ -194,7 +227,8 @@ impl Body {
     /// only as white space: within strings they are escaped.
     pub(crate) fn to_json(&self) -> serde_json::Result<String> {
         let json = self.to_raw_json()?;
-        Ok(if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json })
+        let broken = memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some();
+        Ok(if broken { json.replace(['\n', '\r'], " ") } else { json })
     }
 
     /// The body as it will be read again: raw JSON without line breaks. What is kept in memory after an
@@ -238,21 +272,31 @@ impl Body {
     }
 }
 
-fn parse_message(json: &[u8]) -> serde_json::Result<Body> {
-    #[derive(Deserialize)]
-    struct RoleOnly {
-        role: String,
-    }
-    let role: RoleOnly = serde_json::from_slice(json)?;
-    let message = match role.role.as_str() {
-        "user" => Message::User(serde_json::from_slice(json)?),
-        "assistant" => Message::Assistant(serde_json::from_slice(json)?),
-        "tool" => Message::Tool(serde_json::from_slice(json)?),
+fn parse_message(json: &str, own: &str) -> serde_json::Result<Body> {
+    let message = match role(json, own)?.as_str() {
+        "user" => Message::User(serde_json::from_str(json)?),
+        "assistant" => Message::Assistant(serde_json::from_str(json)?),
+        "tool" => Message::Tool(serde_json::from_str(json)?),
         other => {
             return Err(serde::de::Error::custom(format_args!("role {other:?} is not known")));
         }
     };
     Ok(Body::Message(Box::new(message)))
+}
+
+/// A message's role, which this version writes first.
+fn role(json: &str, own: &str) -> serde_json::Result<String> {
+    #[derive(Deserialize)]
+    struct RoleOnly {
+        role: String,
+    }
+    if let Some(value) = own.strip_prefix(",\"role\":") {
+        let mut values = serde_json::Deserializer::from_str(value).into_iter();
+        if let Some(role) = values.next() {
+            return role;
+        }
+    }
+    serde_json::from_str::<RoleOnly>(json).map(|found| found.role)
 }
 
 /// Puts the role in front of the struct's object: `flatten` cannot carry raw JSON.
