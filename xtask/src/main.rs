@@ -1,8 +1,9 @@
-//! The house's own commands: `cargo xtask test`, `cargo xtask tidy`.
+//! The house's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`.
 //!
 //! Responsible for: running everything that must pass, and the rules that no compiler checks. Must not:
 //! be needed to build or use Segno.
 
+mod bench;
 mod coverage;
 mod direction;
 mod tests;
@@ -11,14 +12,16 @@ mod tidy;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test | tidy\n\
+const USAGE: &str = "usage: cargo xtask test | tidy | bench\n\
     test   every test: unit, integration, crash, documentation, the example\n\
-    tidy   headers, sizes, crate direction, coverage page, forbidden words";
+    tidy   headers, sizes, crate direction, coverage page, forbidden words\n\
+    bench  speed budgets, in a release build; names choose measures";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1).unwrap_or_default();
     let done = match command.as_str() {
         "test" => tests::run(&root()),
+        "bench" => bench::run(&root(), &std::env::args().skip(2).collect::<Vec<_>>()),
         "tidy" => tidy::run(&root()),
         _ => Err(USAGE.to_owned()),
     };
