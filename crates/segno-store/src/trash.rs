@@ -63,7 +63,8 @@ impl<D: Disk> FileStore<D> {
         let mut gone = Vec::new();
         let trash = self.layout().trash();
         for Found { id, dir, .. } in sessions_in(self.disk(), &trash)? {
-            let entries = self.disk().list(&trash).map_err(|e| store_error("listing", &trash, e))?;
+            let entries =
+                self.disk().list(&trash).map_err(|e| store_error("listing", &trash, e))?;
             if entries.iter().any(|e| e.is_link && e.name == id.as_str()) {
                 let path = dir.path();
                 self.disk().remove_file(path).map_err(|e| write_error("removing", path, e))?;

@@ -45,6 +45,7 @@ impl Interactive<'_> {
             Slash::Fork(seq) => self.fork(seq).await,
             Slash::Tree(None) => self.show_tree().await,
             Slash::Tree(Some(seq)) => self.go_to(seq).await,
+            Slash::Label(seq, label) => self.label(seq, &label).await,
             Slash::Name(name) => self.name(&name).await,
             Slash::Model(None) => self.list_models().await,
             Slash::Model(Some(name)) => self.set_model(name).await,
@@ -121,6 +122,21 @@ impl Interactive<'_> {
     async fn show_tree(&mut self) -> Result<(), CliError> {
         branches(&self.history().await?, self.screen);
         self.screen.line(Text::line(Tone::Dim, "/tree SEQ goes back to a record."));
+        Ok(())
+    }
+
+    async fn label(&mut self, seq: Seq, label: &str) -> Result<(), CliError> {
+        let history = self.history().await?;
+        let Some(record) = history.records.iter().find(|r| r.seq() == seq) else {
+            return Err(CliError::usage(format!("There is no record {seq} in this session."))
+                .next("/tree shows the numbers."));
+        };
+        self.agent.session.set_label(record.pos(), label).await?;
+        let said = match label {
+            "" => format!("Record {seq} has no label now."),
+            label => format!("Record {seq} is labelled {label}."),
+        };
+        self.screen.line(Text::line(Tone::Good, &said));
         Ok(())
     }
 

@@ -19,6 +19,8 @@ pub(super) enum Slash {
     Fork(Option<Seq>),
     /// Shows the branches, or goes to a record.
     Tree(Option<Seq>),
+    /// Labels a record; an empty label takes it away.
+    Label(Seq, String),
     /// Names the session; an empty name takes it away.
     Name(String),
     /// Lists the models, or changes to one.
@@ -44,6 +46,7 @@ pub(super) const COMMANDS: &[(&str, &str, &str)] = &[
     ("resume", "[SESSION]", "go on with another session; without one, choose from a list"),
     ("fork", "[SEQ]", "go on in a copy of this session, whole or up to record SEQ"),
     ("tree", "[SEQ]", "show the branches; with SEQ go back there"),
+    ("label", "SEQ [LABEL]", "label a record, or take its label away"),
     ("name", "[NAME]", "name this session"),
     ("model", "[PROVIDER/ID]", "list the models, or change to one"),
     ("thinking", "[LEVEL]", "how much the model thinks"),
@@ -87,6 +90,10 @@ pub(super) fn parse(name: &str, args: &str) -> Result<Slash, CliError> {
         "resume" => Ok(Slash::Resume(given())),
         "fork" => Ok(Slash::Fork(seq()?)),
         "tree" => Ok(Slash::Tree(seq()?)),
+        "label" => {
+            let (seq, label) = args.split_once(char::is_whitespace).unwrap_or((args, ""));
+            Ok(Slash::Label(record(seq)?, label.trim().to_owned()))
+        }
         "name" => Ok(Slash::Name(args.to_owned())),
         "model" => Ok(Slash::Model(given())),
         "thinking" => Ok(Slash::Thinking(given().map(|text| level(&text)).transpose()?)),
@@ -163,6 +170,9 @@ mod tests {
             ("fork #12", "Fork(Some(12))"),
             ("tree x", "`x` is not the number of a record. /tree shows the numbers."),
             ("name my work", "Name(\"my work\")"),
+            ("label #4 before the rewrite", "Label(4, \"before the rewrite\")"),
+            ("label 4", "Label(4, \"\")"),
+            ("label it", "`it` is not the number of a record. /tree shows the numbers."),
             ("model ollama/x", "Model(Some(\"ollama/x\"))"),
             ("thinking", "Thinking(None)"),
             ("thinking HIGH", "Thinking(Some(High))"),
@@ -190,7 +200,7 @@ mod tests {
     #[test]
     fn every_listed_command_is_understood() {
         for (name, _, _) in COMMANDS.iter().filter(|(name, _, _)| *name != "edit") {
-            assert!(parse(name, "").is_ok(), "{name}");
+            assert!(parse(name, "").is_ok() || parse(name, "4").is_ok(), "{name}");
         }
     }
 }

@@ -126,6 +126,33 @@ fn the_tree_is_shown_and_gone_back_in() {
     back.wait_for("There is no node 99999");
 }
 
+/// Covers: ST13.
+#[test]
+fn a_label_is_kept_shown_and_taken_away() {
+    let desk = Desk::new();
+    let mut segno = desk.play(&[]);
+    segno.enter("first");
+    segno.wait_for("You said: first");
+    segno.enter("/tree");
+    segno.wait_for("/tree SEQ goes back");
+    let screen = segno.screen();
+    let line = screen.lines().rfind(|line| line.ends_with(": first")).unwrap();
+    let seq = line.split_whitespace().next().unwrap().to_owned();
+    segno.enter(&format!("/label {seq} good start"));
+    segno.wait_for("is labelled good start");
+    segno.ready();
+    segno.send("\x04");
+    segno.exit_code();
+    let mut back = desk.play_exactly(&["resume", "last"], &desk.project(), 100, 40);
+    back.ready();
+    back.enter("/tree");
+    back.wait_for("good start");
+    back.enter(&format!("/label {seq}"));
+    back.wait_for("has no label now");
+    back.enter("/label 99999 x");
+    back.wait_for("There is no record 99999");
+}
+
 #[test]
 fn compacting_shortens_the_context_and_a_fresh_session_keeps_the_old() {
     let desk = Desk::new();
