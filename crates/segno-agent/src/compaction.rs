@@ -103,7 +103,7 @@ async fn summarise<L: SessionLog, M: Model>(
     stop: &Stop,
 ) -> Result<(String, Option<Usage>), AgentError> {
     let request = Request {
-        number: session.state().in_force.totals.requests + 1,
+        number: session.state().in_force.totals.requests.saturating_add(1),
         model: name.clone(),
         estimate: text.len() as u64 / 4,
         purpose: Some("compaction".to_owned()),

@@ -39,7 +39,10 @@ impl State {
     /// Takes one more record into account. Records must come in the order of the log; gaps are fine.
     pub fn apply(&mut self, record: &Record) {
         self.next_seq = record.seq().saturating_add(1);
-        self.end = if record.seq() == 0 { 0 } else { record.offset + record.line.len() as u64 + 1 };
+        self.end = match record.seq() {
+            0 => 0,
+            _ => record.offset.saturating_add(record.line.len() as u64 + 1),
+        };
         if record.is_node() {
             self.in_force.tip = Some(record.pos());
             self.in_force.last_node = Some(record.pos());
@@ -56,7 +59,7 @@ impl State {
                 let open = OpenAction { seq: record.seq(), action: (**action).clone() };
                 now.open_actions.push(open);
             }
-            Body::Request(_) => now.totals.requests += 1,
+            Body::Request(_) => count(&mut now.totals.requests),
             Body::Approval(approval) => self.apply_approval(approval),
             Body::Task(task) => now.task = Some(task.clone()),
             Body::Environment(environment) => {
@@ -71,7 +74,7 @@ impl State {
                     CompactionState::Failed | CompactionState::Done => None,
                 };
                 if compaction.state == CompactionState::Done {
-                    now.totals.compactions += 1;
+                    count(&mut now.totals.compactions);
                 }
                 if let Some(usage) = &compaction.usage {
                     now.totals.usage.add(usage);
@@ -123,19 +126,19 @@ impl State {
         match message {
             Message::User(user) if user.notice.is_some() => {}
             Message::User(user) => {
-                now.totals.user_messages += 1;
+                count(&mut now.totals.user_messages);
                 if now.first_prompt.is_none() {
                     now.first_prompt = first_words(user);
                 }
             }
             Message::Assistant(reply) => {
-                now.totals.assistant_messages += 1;
+                count(&mut now.totals.assistant_messages);
                 if let Some(usage) = &reply.usage {
                     now.totals.usage.add(usage);
                 }
             }
             Message::Tool(result) => {
-                now.totals.tool_results += 1;
+                count(&mut now.totals.tool_results);
                 self.close_action(result);
             }
         }
@@ -162,7 +165,7 @@ impl State {
                 if *attempt <= 1 {
                     now.totals.runs = now.totals.runs.max(run);
                 }
-                now.totals.attempts += 1;
+                count(&mut now.totals.attempts);
                 now.open_run = Some(OpenRun { run, attempt: *attempt, stopping: false });
             }
             RunState::Stopping { .. } => {
@@ -190,6 +193,11 @@ impl State {
     pub fn tip(&self) -> Option<Pos> {
         self.in_force.tip
     }
+}
+
+/// Counts one more. What a log says is not always true, and never brings anything down.
+fn count(total: &mut u64) {
+    *total = total.saturating_add(1);
 }
 
 fn first_words(user: &UserMessage) -> Option<String> {

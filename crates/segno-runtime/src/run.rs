@@ -101,7 +101,7 @@ pub async fn run<L: SessionLog, M: Model, T: Tools>(
 ) -> Result<Finished, RunError> {
     blobs::store_large(session.log_mut(), &mut input.content).await?;
     session.expect_open_work();
-    let run = session.state().in_force.totals.runs + 1;
+    let run = session.state().in_force.totals.runs.saturating_add(1);
     let owner = format!("pid {} on {}, boot {}", env.owner.pid, env.owner.host, env.owner.boot);
     let started = Run { run, state: RunState::Started { attempt: 1, owner } };
     let message = Body::Message(Box::new(Message::User(input)));
@@ -214,7 +214,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         attempt: u32,
     ) -> Result<Result<AssistantMessage, Interruption>, RunError> {
         let context = self.request_context().await;
-        let number = self.session.state().in_force.totals.requests + 1;
+        let number = self.session.state().in_force.totals.requests.saturating_add(1);
         let request = Request {
             number,
             model: self.env.model.clone(),

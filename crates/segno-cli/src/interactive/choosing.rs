@@ -70,7 +70,7 @@ fn list(rows: &[Entry], here: usize) -> Picker {
             vec![
                 Text::line(Tone::Dim, &age(now, row.created)),
                 Text::line(Tone::Plain, &age(now, row.last_active(now))),
-                Text::line(Tone::Plain, &count(usage.input + usage.output)),
+                Text::line(Tone::Plain, &count(usage.input.saturating_add(usage.output))),
                 Text::line(Tone::Plain, title),
                 Text::line(Tone::Dim, place),
             ],

@@ -15,6 +15,8 @@ const BYTES_PER_TOKEN: u64 = 4;
 const IMAGE_TOKENS: u64 = 1_200;
 /// Tokens of a message's own structure.
 const MESSAGE_TOKENS: u64 = 4;
+/// No record can claim more than this, so that no sum of claims overflows.
+const MOST_TOKENS: u64 = u32::MAX as u64;
 
 /// A size in tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl Parts<'_> {
 fn reported(record: &Record) -> Option<(Seq, u64)> {
     let Body::Message(message) = &record.body else { return None };
     let Message::Assistant(reply) = &**message else { return None };
-    let tokens = reply.usage.as_ref()?.context();
+    let tokens = reply.usage.as_ref()?.context().min(MOST_TOKENS);
     (tokens > 0).then_some((record.seq(), tokens))
 }
 
@@ -125,7 +127,7 @@ pub(super) fn is_notice(message: &ContextMessage) -> bool {
 }
 
 fn of_bytes(bytes: u64) -> u64 {
-    bytes.div_ceil(BYTES_PER_TOKEN)
+    bytes.div_ceil(BYTES_PER_TOKEN).min(MOST_TOKENS)
 }
 
 impl Context {

@@ -295,17 +295,18 @@ impl Usage {
     /// Everything that occupied the context window for this call.
     #[must_use]
     pub fn context(&self) -> u64 {
-        self.input + self.cache_read + self.cache_write + self.output
+        let cached = self.cache_read.saturating_add(self.cache_write);
+        self.input.saturating_add(cached).saturating_add(self.output)
     }
 
     /// Adds another call's tokens.
     pub fn add(&mut self, other: &Self) {
-        self.input += other.input;
-        self.output += other.output;
-        self.cache_read += other.cache_read;
-        self.cache_write += other.cache_write;
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
         if let Some(r) = other.reasoning {
-            *self.reasoning.get_or_insert(0) += r;
+            self.reasoning = Some(self.reasoning.unwrap_or(0).saturating_add(r));
         }
     }
 }
