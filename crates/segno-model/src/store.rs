@@ -175,8 +175,9 @@ pub trait SessionStore: Send + Sync {
     /// All sessions, in no particular order.
     fn list(&self) -> impl Future<Output = Result<Vec<Listed>, StoreError>> + Send;
 
-    /// Copies `source` up to `point` into a new session with this header (its `origin` is filled in),
-    /// then sets the tip. The source is untouched and need not be free.
+    /// Copies `source` up to `point` into a new session with this header (its `origin` is filled in, its
+    /// format is the source's), then sets the tip. The source is untouched and need not be free; one
+    /// that this version may not append to is not copied either (G13).
     fn fork(
         &self,
         source: &SessionId,
@@ -233,7 +234,7 @@ pub trait DamagedSession: Send + Sized {
     /// What it becomes.
     type Log: SessionLog;
 
-    /// What is wrong, each located.
+    /// What a decision is needed on, each located.
     fn findings(&self) -> &[Finding];
 
     /// What a repair would do: one item per damage that can be settled by passing over it. Altered

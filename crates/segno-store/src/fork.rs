@@ -43,6 +43,10 @@ pub(crate) fn fork<D: Disk>(
     let log = LogFile::open(store, &from, source)?;
     // The copy must not hold what the source could still lose: its length was taken before this.
     log.file.sync_data().map_err(|e| store_error("syncing", &log.path, e))?;
+    let (loaded, _) = log.load()?;
+    // The copied lines stay what they are, and so does their format.
+    loaded.check_writable()?;
+    header.format = loaded.format.unwrap_or(header.format);
     let cut = cut(&log, point)?;
     let id = header.id.clone();
     let home = store.layout().home(&id);
@@ -57,8 +61,7 @@ pub(crate) fn fork<D: Disk>(
     let building = home.path().with_file_name(format!(".fork-{id}-{}", std::process::id()));
     let building = SessionDir::new(building);
     create_dirs(disk, store.layout().root(), building.path())?;
-    let origin = log.load()?.0.origin;
-    write_log(disk, &building, &log, origin, (&first.bytes, &cut, &last))?;
+    write_log(disk, &building, &log, loaded.origin, (&first.bytes, &cut, &last))?;
     link_blobs(disk, &from, &building)?;
     sync_dir(disk, building.path())?;
     show(disk, &building, &home)?;

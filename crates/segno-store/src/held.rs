@@ -14,7 +14,7 @@ use crate::writer::Writer;
 use segno_model::active::{Loaded, Loader};
 use segno_model::batch::Draft;
 use segno_model::finding::Finding;
-use segno_model::record::{FORMAT, Repair, RepairItem};
+use segno_model::record::{Repair, RepairItem};
 use segno_model::store::{
     DamagedSession, HeldSession, Judged, Level, Opened, SessionLog, StoreError,
 };
@@ -64,12 +64,7 @@ impl<D: Disk> HeldSession for FileHeld<D> {
         let (file, len) = (self.writer.file(), self.writer.end());
         file.forget_cached(len.saturating_sub(REREAD) / 4096 * 4096);
         let (mut loaded, bytes) = reading::load(file, self.writer.path(), Loader::new(len))?;
-        if let Some(newer) = loaded.newer_format() {
-            return Err(StoreError::ReadOnly(format!(
-                "its format {}.{} is newer than this version's {}.{}",
-                newer.major, newer.minor, FORMAT.major, FORMAT.minor
-            )));
-        }
+        loaded.check_writable()?;
         if loaded.blocking().next().is_some() {
             return Ok(Judged::Damaged(FileDamaged::new(self, loaded)));
         }

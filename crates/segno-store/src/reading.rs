@@ -11,7 +11,6 @@ use crate::log::{self, Known};
 use crate::store::FileStore;
 use segno_model::active::{Loaded, Loader, Want};
 use segno_model::judge::{Damage, Scanner, Tail};
-use segno_model::record::{FORMAT, Header, ProjectFacts};
 use segno_model::store::{Active, Scanned, Snapshot, StoreError};
 use segno_model::{Pos, SessionId};
 use std::io::ErrorKind;
@@ -161,7 +160,7 @@ pub(crate) fn active_at<F: DiskFile>(
 pub(crate) fn snapshot<D: Disk>(log: &LogFile<D>, id: &SessionId) -> Result<Snapshot, StoreError> {
     let (mut loaded, bytes) = log.load()?;
     let active = active_of(&mut loaded, bytes);
-    let header = loaded.header.unwrap_or_else(|| bare_header(id));
+    let header = loaded.header_or_bare(id);
     Ok(Snapshot { header, state: loaded.state, active })
 }
 
@@ -176,25 +175,11 @@ pub(crate) fn known_of(loaded: &Loaded, len: u64, id: &SessionId) -> Known {
         None => log::Tail::Clean,
     };
     Known {
-        header: loaded.header.clone().unwrap_or_else(|| bare_header(id)),
+        header: loaded.header_or_bare(id),
         state: if empty { Default::default() } else { loaded.state.clone() },
         synced: None,
         first_line: if empty { 0 } else { loaded.origin },
         tail,
         unended: !empty && loaded.needs_line_end,
-    }
-}
-
-/// The header of a session whose line 1 was cut: what is certain about it, and nothing else. Whoever
-/// knows the project says so with an `environment` record.
-pub(crate) fn bare_header(id: &SessionId) -> Header {
-    Header {
-        format: FORMAT,
-        id: id.clone(),
-        project: ProjectFacts::default(),
-        git: None,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        origin: None,
-        launch: None,
     }
 }

@@ -10,8 +10,8 @@ use crate::finding::{Finding, Severity};
 use crate::id::{Pos, Seq};
 use crate::judge::scan::{crowd, tail_finding};
 use crate::judge::{Damage, DamageKind, Judge, Outcome};
-use crate::line::Record;
-use crate::record::{Body, Header, Message};
+use crate::line::{Record, readable_json};
+use crate::record::{Body, FormatVersion, Header, Message};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Codes of harmless notes that come in crowds.
@@ -34,7 +34,10 @@ pub(super) fn collect(mut loader: Loader) -> Loaded {
     findings.sort_by_key(|f| (f.offset.is_none(), f.offset));
     let content_end = loader.tail.as_ref().map_or(file_end, |t| t.at);
     let needs_line_end = needs_line_end(&loader, content_end);
-    let header = header(&loader);
+    let first = first_record(&loader);
+    let header = first.and_then(header);
+    let format = header.as_ref().map(|h| h.format).or_else(|| claimed_format(first?));
+    let opaque_header = first.is_some() && header.is_none();
     let origin = if content_end == 0 { 0 } else { loader.image.origin };
     let mut state = std::mem::take(&mut loader.state);
     state.in_force.tip = tip;
@@ -42,6 +45,8 @@ pub(super) fn collect(mut loader: Loader) -> Loaded {
     let records = needed(&loader, &state.in_force.context_edits);
     Loaded {
         header,
+        format,
+        opaque_header,
         origin,
         state,
         records,
@@ -174,14 +179,27 @@ fn needs_line_end(loader: &Loader, content_end: u64) -> bool {
     last.is_some_and(|line| !line.ended || content_end < line.end())
 }
 
-fn header(loader: &Loader) -> Option<Header> {
-    if loader.tail.as_ref().is_some_and(|tail| tail.at == 0) {
-        return None;
-    }
-    match &loader.accepted.get(&0)?.body {
+/// Line 1, when it is a record and not tail.
+fn first_record(loader: &Loader) -> Option<&Record> {
+    let is_tail = loader.tail.as_ref().is_some_and(|tail| tail.at == 0);
+    loader.accepted.get(&0).filter(|_| !is_tail).map(|record| &**record)
+}
+
+fn header(first: &Record) -> Option<Header> {
+    match &first.body {
         Body::Session(header) => Some((**header).clone()),
         _ => None,
     }
+}
+
+/// The format of a header whose other members have shapes that this version does not know.
+fn claimed_format(first: &Record) -> Option<FormatVersion> {
+    #[derive(serde::Deserialize)]
+    struct Claim {
+        format: FormatVersion,
+    }
+    let claim: Option<Claim> = serde_json::from_str(&readable_json(&first.line)).ok();
+    claim.filter(|_| first.envelope.kind == "session").map(|claim| claim.format)
 }
 
 /// The records that the context needs: the path, what belongs to its nodes, kept records, edits in

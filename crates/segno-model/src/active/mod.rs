@@ -12,17 +12,22 @@ mod path;
 pub use loader::{Loader, Want};
 
 use crate::finding::Finding;
-use crate::id::{Pos, Seq};
+use crate::id::{Pos, Seq, SessionId};
 use crate::judge::{Basis, Damage, Tail, settle};
 use crate::line::Record;
 use crate::record::{FORMAT, FormatVersion, Header, RepairItem};
 use crate::state::State;
+use crate::store::StoreError;
 
 /// What a log's active part turned out to be.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     /// Line 1; none when it is not there or cannot be read.
     pub header: Option<Header>,
+    /// The format that line 1 claims, also when the rest of it cannot be read.
+    pub format: Option<FormatVersion>,
+    /// Whether line 1 is an intact record that this version cannot read as a header.
+    pub opaque_header: bool,
     /// Where line 1 ends, in the file: what record offsets are counted from.
     pub origin: u64,
     /// The state after all records up to the tail.
@@ -61,10 +66,33 @@ impl Loaded {
         settle::plan(&self.damages, accept)
     }
 
-    /// The format, when it is newer than what this version may append to (G13).
+    /// Whether this version may append at all, and copy from it; damage is another question (G13).
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`] when the format is newer, or line 1 is intact and says something that this
+    /// version does not understand.
+    pub fn check_writable(&self) -> Result<(), StoreError> {
+        if let Some(newer) = self.format.filter(|format| format.major > FORMAT.major) {
+            return Err(StoreError::ReadOnly(format!(
+                "its format {}.{} is newer than this version's {}.{}",
+                newer.major, newer.minor, FORMAT.major, FORMAT.minor
+            )));
+        }
+        if self.opaque_header {
+            let why = "its first line is intact and no header that this version can read";
+            return Err(StoreError::ReadOnly(why.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The header; when it cannot be read, what is certain about it and nothing else. Whoever knows the
+    /// project says so with an `environment` record.
     #[must_use]
-    pub fn newer_format(&self) -> Option<FormatVersion> {
-        self.header.as_ref().map(|h| h.format).filter(|f| f.major > FORMAT.major)
+    pub fn header_or_bare(&self, id: &SessionId) -> Header {
+        self.header.clone().unwrap_or_else(|| Header {
+            format: self.format.unwrap_or(FORMAT),
+            ..Header::new(id.clone(), env!("CARGO_PKG_VERSION"))
+        })
     }
 
     /// The basis for a forward scan of the same log.

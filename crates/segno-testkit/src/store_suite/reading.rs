@@ -7,7 +7,7 @@ use super::{Ability, Bench, cases};
 use crate::sessions::{Shape, answer, call, prompt, reply, summary, text_of};
 use segno_model::line::{checksum, decode};
 use segno_model::record::{Block, Message, Tip};
-use segno_model::store::{Level, Scanned, SessionLog, SessionStore, StoreError};
+use segno_model::store::{ForkPoint, Level, Scanned, SessionLog, SessionStore, StoreError};
 use segno_model::{Body, SessionId};
 
 cases! { "reading":
@@ -40,6 +40,8 @@ cases! { "reading":
     a_sparse_header_is_read;
     /// A session of a newer major version can be read but not written. Covers: G13.
     a_newer_major_version_is_read_only;
+    /// A header whose shape is unknown is read-only, and tells its version when it can. Covers: G13, #131.
+    an_unknown_header_is_read_only;
     /// A session of a newer minor version can be written. Covers: G13.
     a_newer_minor_version_is_written;
     /// White space that editors leave is noted, and no record is lost. Covers: G3.
@@ -246,20 +248,48 @@ async fn of_version<H: Bench>(desk: &Desk<H>, major: u32, minor: u32) -> Session
 }
 
 async fn a_newer_major_version_is_read_only<H: Bench>(desk: Desk<H>) {
-    use segno_model::store::HeldSession;
     if !desk.can(Ability::Bytes) {
         return;
     }
     let id = of_version(&desk, 2, 0).await;
-    let before = desk.bytes(&id);
     assert_eq!(desk.read(&id).await.header.format.major, 2);
-    assert_eq!(desk.scan(&id).await.texts(), ["a", "b"]);
-    let refused = match desk.bench.elsewhere().open(&id).await {
+    must_be_read_only(&desk, &id).await;
+}
+
+/// A log of two texts can be read, not written, and not copied under a header of ours.
+async fn must_be_read_only<H: Bench>(desk: &Desk<H>, id: &SessionId) {
+    use segno_model::store::HeldSession;
+    let before = desk.bytes(id);
+    assert_eq!(desk.scan(id).await.texts(), ["a", "b"]);
+    let refused = match desk.bench.elsewhere().open(id).await {
         Ok(held) => held.judge().await.err(),
         Err(e) => Some(e),
     };
     assert!(matches!(refused, Some(StoreError::ReadOnly(_))), "{refused:?}");
-    assert_eq!(desk.bytes(&id), before);
+    let copied = desk.try_fork(id, ForkPoint::Whole).await;
+    assert!(matches!(copied, Err(StoreError::ReadOnly(_))), "{copied:?}");
+    assert_eq!(desk.bytes(id), before);
+}
+
+async fn an_unknown_header_is_read_only<H: Bench>(desk: Desk<H>) {
+    if !desk.can(Ability::Bytes) {
+        return;
+    }
+    let at = r#""at":"2026-01-01T00:00:00.000Z""#;
+    let newer = r#""type":"session","format":{"major":2,"minor":3},"project":["kiln"]"#;
+    let nothing_known = r#""type":"session","version":["x"]"#;
+    let other = r#""type":"preface","format":{"major":1,"minor":0}"#;
+    for (line, format) in [(newer, (2, 3)), (nothing_known, (1, 0)), (other, (1, 0))] {
+        let (id, _) = desk.closed(vec![prompt("a"), answer("b")]).await;
+        desk.change(&id, |bytes| {
+            let end = bytes.iter().position(|b| *b == b'\n').expect("a line") + 1;
+            bytes.splice(..end, sealed(&format!("{{\"seq\":0,{at},{line}")));
+        });
+        let header = desk.read(&id).await.header;
+        assert_eq!((header.format.major, header.format.minor), format);
+        assert_eq!(header.id, id);
+        must_be_read_only(&desk, &id).await;
+    }
 }
 
 async fn a_newer_minor_version_is_written<H: Bench>(desk: Desk<H>) {
@@ -270,6 +300,8 @@ async fn a_newer_minor_version_is_written<H: Bench>(desk: Desk<H>) {
     let mut opened = desk.open(&id).await;
     desk.put(&mut opened.log, vec![prompt("c")]).await;
     assert_eq!(desk.read(&id).await.header.format.minor, 9);
+    let fork = desk.fork(&id, ForkPoint::Whole).await;
+    assert_eq!(desk.read(&fork).await.header.format.minor, 9, "its lines may hold news, too");
     assert_eq!(desk.scan(&id).await.texts(), ["a", "b", "c"]);
 }
 

@@ -17,6 +17,9 @@ pub(super) fn copy(
     mut header: Header,
     at: Timestamp,
 ) -> Result<Vec<u8>, StoreError> {
+    let (loaded, _) = load::load(bytes);
+    loaded.check_writable()?;
+    header.format = loaded.format.unwrap_or(header.format);
     let records = load::records(bytes);
     let cut = cut(&records, point)?;
     header.origin =

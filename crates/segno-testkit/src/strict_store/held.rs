@@ -25,6 +25,7 @@ pub struct StrictHeld {
 pub struct StrictDamaged {
     log: StrictLog,
     loaded: Loaded,
+    findings: Vec<Finding>,
 }
 
 impl HeldSession for StrictHeld {
@@ -39,12 +40,10 @@ impl HeldSession for StrictHeld {
             return Err(StoreError::NotFound(self.right.id.clone()));
         };
         let (loaded, active) = load::load(&stored.bytes);
-        if loaded.newer_format().is_some() {
-            return Err(StoreError::ReadOnly("its format is newer".to_owned()));
-        }
+        loaded.check_writable()?;
         let tail = loaded.tail.as_ref().map(|tail| usize::try_from(tail.at).unwrap_or(0));
         let log = StrictLog {
-            header: load::header_of(&loaded, &self.right.id),
+            header: loaded.header_or_bare(&self.right.id),
             state: loaded.state.clone(),
             synced: loaded.durable,
             length: stored.bytes.len(),
@@ -56,7 +55,8 @@ impl HeldSession for StrictHeld {
         if loaded.blocking().next().is_none() {
             return Ok(Judged::Sound(Opened { log, active }));
         }
-        Ok(Judged::Damaged(StrictDamaged { log, loaded }))
+        let findings = loaded.blocking().map(|damage| damage.finding.clone()).collect();
+        Ok(Judged::Damaged(StrictDamaged { log, loaded, findings }))
     }
 }
 
@@ -64,7 +64,7 @@ impl DamagedSession for StrictDamaged {
     type Log = StrictLog;
 
     fn findings(&self) -> &[Finding] {
-        &self.loaded.findings
+        &self.findings
     }
 
     fn plan(&self, accept: &[Seq]) -> Vec<RepairItem> {

@@ -7,7 +7,7 @@ use segno_model::SessionId;
 use segno_model::active::{Loaded, Loader, load_with};
 use segno_model::id::sha256_hex;
 use segno_model::judge::scan_bytes;
-use segno_model::record::{BlobRef, FORMAT, Header, ProjectFacts};
+use segno_model::record::BlobRef;
 use segno_model::store::{Active, Scanned, StoreError};
 use segno_model::{Pos, Record};
 
@@ -25,19 +25,6 @@ fn with_active((loaded, bytes_read): (Loaded, u64)) -> (Loaded, Active) {
     let active =
         Active { records: loaded.records.clone(), findings: loaded.findings.clone(), bytes_read };
     (loaded, active)
-}
-
-/// The header, or what is certain about it when line 1 was cut.
-pub(super) fn header_of(loaded: &Loaded, id: &SessionId) -> Header {
-    loaded.header.clone().unwrap_or_else(|| Header {
-        format: FORMAT,
-        id: id.clone(),
-        project: ProjectFacts::default(),
-        git: None,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        origin: None,
-        launch: None,
-    })
 }
 
 /// Every record, in the order of the log.

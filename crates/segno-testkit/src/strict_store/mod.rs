@@ -137,7 +137,7 @@ impl SessionStore for StrictStore {
 
     async fn read(&self, id: &SessionId) -> Result<Snapshot, StoreError> {
         let (loaded, active) = load::load(&self.bytes_of(id)?);
-        Ok(Snapshot { header: load::header_of(&loaded, id), state: loaded.state, active })
+        Ok(Snapshot { header: loaded.header_or_bare(id), state: loaded.state, active })
     }
 
     async fn scan(
