@@ -35,3 +35,25 @@ fn every_type_has_an_example() {
     let known: BTreeSet<String> = KINDS.iter().map(|k| (*k).to_owned()).collect();
     assert_eq!(shown, known);
 }
+
+/// The structs of the record types, as their sources have them.
+const STRUCTS: &[&str] = &[
+    include_str!("../src/record/lifecycle.rs"),
+    include_str!("../src/record/message.rs"),
+    include_str!("../src/record/session.rs"),
+    include_str!("../src/record/tree.rs"),
+    include_str!("../src/checkpoint.rs"),
+];
+
+/// Whoever reads logs without our code finds each member on the page.
+#[test]
+fn every_member_is_on_the_page() {
+    let members = STRUCTS.iter().flat_map(|source| source.lines()).filter_map(|line| {
+        let (name, _) = line.strip_prefix("    pub ")?.split_once(": ")?;
+        name.bytes().all(|b| b.is_ascii_lowercase() || b"_0123456789".contains(&b)).then_some(name)
+    });
+    let shown =
+        |name: &str| PAGE.contains(&format!("\"{name}\":")) || PAGE.contains(&format!("`{name}`"));
+    let missing: Vec<&str> = members.filter(|name| !shown(name)).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}

@@ -50,8 +50,8 @@ pub enum ReplayClass {
 /// `run`: the life of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// The run's number: the `seq` of its `started` record names it; within one batch the writer
-    /// does not know it yet, so runs are counted 1, 2, 3 … per session.
+    /// The run's number, counted 1, 2, 3 … per session. (Not a `seq`: the batch that starts a run already
+    /// names it.)
     pub run: u64,
     /// Started, stopping or ended.
     #[serde(flatten)]

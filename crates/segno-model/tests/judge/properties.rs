@@ -122,9 +122,11 @@ fn assert_agree(bytes: &[u8], loaded: &Loaded) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 32, ..ProptestConfig::default() })]
 
+    /// Cuts all over a session, at random distances.
+    ///
     /// Covers: G2, G4, TT1, TT2, TT5.
     #[test]
-    fn every_prefix_is_a_session_of_its_whole_records(log in sessions(), stride in 3..29usize) {
+    fn a_prefix_is_a_session_of_its_whole_records(log in sessions(), stride in 3..29usize) {
         for cut in (0..=log.bytes.len()).rev().step_by(stride) {
             let loaded = load_bytes(&log.bytes[..cut]);
             // A record is whole when only its line end is missing.
@@ -260,30 +262,54 @@ proptest! {
         }
     }
 
-    /// What was set aside stays away, and work goes on, from every prefix.
+    /// What was set aside stays away, and work goes on, whatever stands behind a prefix.
     ///
     /// Covers: G2, G4, TT1, TT2, TT3, TT4, #14.
     #[test]
-    fn every_prefix_can_be_continued(log in sessions(), junk in prop::collection::vec(any::<u8>(), 0..20)) {
-        for cut in (0..=log.bytes.len()).step_by(41) {
-            let bytes = [&log.bytes[..cut], &junk[..]].concat();
-            if load_bytes(&bytes).blocking().count() > 0 {
-                // Junk with a line end made a whole line of a cut header: no log is recognised.
-                prop_assert!(cut < log.ends[0] && junk.contains(&b'\n'));
-                continue;
-            }
-            let mut again = Log { bytes, ..Log::default() };
-            again.reopen(None);
-            let first = again.state.next_seq;
-            if first == 0 {
-                again.add(crate::notation::header());
-            }
-            again.add(user("on we go"));
-            let loaded = load_bytes(&again.bytes);
-            prop_assert_eq!(loaded.state.next_seq, again.state.next_seq);
-            prop_assert!(loaded.tail.is_none() && !loaded.needs_line_end);
-            prop_assert_eq!(loaded.blocking().count(), 0);
-            prop_assert_eq!(loaded.path.first().copied(), again.state.tip().map(|t| t.seq));
+    fn a_prefix_with_junk_behind_it_can_be_continued(
+        log in sessions(),
+        from in 0..41usize,
+        junk in prop::collection::vec(any::<u8>(), 0..20),
+    ) {
+        for cut in (from..=log.bytes.len()).step_by(41) {
+            goes_on(&log, cut, &junk);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3, max_shrink_iters: 8, ..ProptestConfig::default() })]
+
+    /// Every single byte at which a random session can be cut.
+    ///
+    /// Covers: G2, G4, TT1, TT2, TT3, TT4, #14.
+    #[test]
+    fn every_prefix_can_be_continued(steps in prop::collection::vec(step(), 1..6)) {
+        let log = session(&steps);
+        for cut in 0..=log.bytes.len() {
+            goes_on(&log, cut, &[]);
+        }
+    }
+}
+
+/// Opens a log that was cut and has something behind the cut, and appends to it.
+fn goes_on(log: &Log, cut: usize, junk: &[u8]) {
+    let bytes = [&log.bytes[..cut], junk].concat();
+    if load_bytes(&bytes).blocking().count() > 0 {
+        // Junk with a line end made a whole line of a cut header: no log is recognised.
+        assert!(cut < log.ends[0] && junk.contains(&b'\n'), "cut at {cut}");
+        return;
+    }
+    let mut again = Log { bytes, ..Log::default() };
+    again.reopen(None);
+    let first = again.state.next_seq;
+    if first == 0 {
+        again.add(crate::notation::header());
+    }
+    again.add(user("on we go"));
+    let loaded = load_bytes(&again.bytes);
+    assert_eq!(loaded.state.next_seq, again.state.next_seq, "cut at {cut}");
+    assert!(loaded.tail.is_none() && !loaded.needs_line_end, "cut at {cut}");
+    assert_eq!(loaded.blocking().count(), 0, "cut at {cut}");
+    assert_eq!(loaded.path.first().copied(), again.state.tip().map(|t| t.seq), "cut at {cut}");
 }
