@@ -6,6 +6,7 @@
 mod bench;
 mod coverage;
 mod direction;
+mod pages;
 mod tests;
 mod tidy;
 
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test | tidy | bench\n\
     test   every test: unit, integration, crash, documentation, the example\n\
-    tidy   headers, sizes, crate direction, coverage page, forbidden words\n\
+    tidy   headers, sizes, crate direction, links, coverage page, forbidden words\n\
     bench  speed budgets, in a release build; names choose measures";
 
 fn main() -> ExitCode {

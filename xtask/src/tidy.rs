@@ -3,7 +3,7 @@
 //! Responsible for: module headers, file sizes, names, forbidden words, the purity of the core, and calling
 //! the other checks. Must not: rewrite anything. (Long functions are the lints' business.)
 
-use crate::{coverage, direction};
+use crate::{coverage, direction, pages};
 use std::path::{Path, PathBuf};
 
 /// Longest source file, tests in it included.
@@ -45,6 +45,7 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
         check_file(&name, &text, &mut problems);
     }
     problems.extend(coverage::check(root, &files)?);
+    problems.extend(pages::check(root)?);
     if problems.is_empty() {
         return Ok(format!("tidy: {} files, no problem", files.len()));
     }
