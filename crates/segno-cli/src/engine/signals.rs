@@ -3,14 +3,23 @@
 //! Responsible for: the first Ctrl-C stops the turn for good, the second leaves as well; a termination or
 //! a closed terminal ends cleanly, with what is known on disk. Must not: end the process by itself while
 //! a turn runs, except on a third Ctrl-C.
+//!
+//! A process never outlives its terminal: what reads the keys can spin for ever on one that is gone, and
+//! a session would stay held. Everything acknowledged is on disk, so the process may simply end.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use segno_runtime::{Stop, StopHandle, StopKind};
+use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Ctrl-Cs in one turn after which the process ends at once.
 const IMPATIENT: u8 = 3;
+
+/// How often it is looked whether the terminal is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct Shared {
@@ -36,12 +45,20 @@ impl Signals {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let shared = Arc::clone(&signals.shared);
+        let had_terminal = std::io::stdin().is_terminal();
         tokio::spawn(async move {
+            let mut look = tokio::time::interval(LOOK_EVERY);
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => shared.interrupted(),
                     _ = terminate.recv() => shared.leave(StopKind::Shutdown),
                     _ = hangup.recv() => shared.leave(StopKind::Shutdown),
+                    _ = look.tick(), if had_terminal && terminal_is_gone() => {
+                        shared.leave(StopKind::Shutdown);
+                    }
+                }
+                if shared.leaving.load(Ordering::SeqCst) && had_terminal && terminal_is_gone() {
+                    return end_without_a_terminal(&shared).await;
                 }
             }
         });
@@ -85,6 +102,25 @@ impl Signals {
     #[must_use]
     pub fn leaving(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.shared.leaving)
+    }
+}
+
+/// Whether standard input was a terminal that somebody closed.
+fn terminal_is_gone() -> bool {
+    let stdin = std::io::stdin();
+    let mut asked = [PollFd::new(&stdin, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&at_once)).is_ok() && asked[0].revents().contains(PollFlags::HUP)
+}
+
+/// Lets a turn record how it ends, gives the ordinary way out a moment, and then ends the process.
+async fn end_without_a_terminal(shared: &Shared) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if shared.turn().is_none() {
+            tokio::time::sleep(LOOK_EVERY).await;
+            std::process::exit(i32::from(crate::error::ExitCode::Suspended as u8));
+        }
     }
 }
 

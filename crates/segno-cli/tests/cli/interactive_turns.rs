@@ -1,7 +1,7 @@
 //! Turns: tools and questions, stops, signals, files and commands of the person.
 
 use crate::interactive::Desk;
-use crate::terminal_process::Played;
+use crate::terminal_process::{Child, Played};
 
 fn yes(segno: &mut Played, key: &str, said: &str) {
     segno.ends_with("n  no");
@@ -286,4 +286,39 @@ fn an_own_command_in_the_background_is_not_waited_for() {
     let pid = std::fs::read_to_string(desk.project().join("pid")).unwrap();
     let ended = std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
     assert!(ended.success(), "it was still running");
+}
+
+/// A terminal that vanishes takes the process with it, even where reading its keys would go on for ever,
+/// so that the session is free again. The one that holds the terminal here is a process of its own, which
+/// ends without a word.
+/// Covers: G5, #103, #124.
+#[test]
+fn no_process_outlives_its_terminal() {
+    const TEST: &str = "interactive_turns::no_process_outlives_its_terminal";
+    if Child::is("terminal") {
+        let desk = Desk::new();
+        let mut segno = desk.play(&[]);
+        segno.enter("hello");
+        segno.wait_for("You said: hello");
+        segno.ready();
+        Child::say(&format!("pid {} home {}", segno.pid(), desk.home().display()));
+        std::process::exit(0);
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
+        .env("SEGNO_TEST_ROLE", "terminal")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let behind = |word| words[words.iter().position(|w| *w == word).expect(&said) + 1];
+    let process = std::path::Path::new("/proc").join(behind("pid"));
+    let gone = (0..3_000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        !process.exists()
+    });
+    assert!(gone, "the process outlived its terminal");
+    // The scene's files are the outer process's to remove: the inner one ended without a word.
+    let home = std::path::PathBuf::from(behind("home"));
+    let _ = std::fs::remove_dir_all(home);
 }

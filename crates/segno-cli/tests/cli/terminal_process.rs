@@ -146,6 +146,11 @@ impl Played {
         assert!(sent.success());
     }
 
+    /// The process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
     /// Waits for the end; gives the exit code.
     pub(crate) fn exit_code(&mut self) -> u32 {
         while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
