@@ -107,6 +107,7 @@ impl Word {
 pub(super) struct Judge {
     found: Judgement,
     moved: bool,
+    git_elsewhere: bool,
 }
 
 impl Judge {
@@ -120,6 +121,9 @@ impl Judge {
     fn finish(mut self) -> Judgement {
         if self.moved && !self.found.writes.is_empty() {
             self.doubt("it changes directory and then writes a file");
+        }
+        if self.git_elsewhere {
+            self.doubt("it runs git in another directory, whose settings may run programs");
         }
         self.found
     }
@@ -151,7 +155,11 @@ impl Judge {
             return self.doubt("the program's name is not known beforehand");
         };
         match programs::classify(name, &words[1..]) {
-            Program::Reads => self.reads(&words[1..]),
+            Program::Reads => {
+                // A directory that is a repository of its own has settings that run programs.
+                self.git_elsewhere |= self.moved && programs::is_git(name);
+                self.reads(&words[1..]);
+            }
             Program::Moves => {
                 self.moved = true;
                 self.reads(&words[1..]);
@@ -202,7 +210,8 @@ impl Judge {
             .split('/')
             .any(|part| part.starts_with('.') && part.contains(['*', '?', '[']) && glob);
         self.found.reads.push(path.display().to_string());
-        if has_secret_component(path) || hidden {
+        let of_processes = glob && text.split('/').any(|part| part == "proc");
+        if has_secret_component(path) || hidden || of_processes {
             self.doubt(format!("it may read credentials: {text}"));
         }
         if text.starts_with("/dev/tcp/") || text.starts_with("/dev/udp/") {

@@ -60,10 +60,12 @@ const GIT_FORBIDDEN: &[&str] = &[
     "--paginate",
 ];
 
-/// Programs of which `--version` and `--help` are known to be harmless.
+/// Programs of which `--version` and `--help` are known to be harmless. Not among them: those that a
+/// file of the project may replace by another program (`cargo` and `rustc` through
+/// `rust-toolchain.toml`, `yarn` through `.yarnrc.yml`, `pnpm` through `package.json`).
 const VERSIONED: &str = "\
-    bash bun cargo clang cmake deno docker gcc git go java jq make node npm perl pip pip3 pnpm \
-    python python3 rg ruby rustc rustup uv yarn";
+    bash bun clang cmake deno docker gcc git java jq make node npm perl pip pip3 python python3 \
+    rg ruby uv";
 
 /// Shells.
 const SHELLS: &str = "\
@@ -111,6 +113,11 @@ pub(super) fn classify(name: &str, arguments: &[Word]) -> Program {
         "timeout" => timeout(arguments),
         _ => reader(name, arguments),
     }
+}
+
+/// Whether this is git.
+pub(super) fn is_git(name: &str) -> bool {
+    known_directory(name) == "git"
 }
 
 /// The name without the directory, where that is one of the system's.
