@@ -15,6 +15,7 @@
 //! ```
 
 use crate::error::CliError;
+use segno_agent::provider::ProviderId;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -49,11 +50,13 @@ pub fn read(path: &Path) -> Result<Config, CliError> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Config::default()),
         Err(e) => return Err(unreadable(path, &e)),
     };
-    let config: Config = toml::from_str(&text).map_err(|e| {
-        CliError::usage(format!("{} cannot be understood.", path.display()))
-            .because(e.message())
-            .next("Correct the file; its lines are `model`, `base-url`, `thinking`, `permission`, `allow` and a [keys] table.")
-    })?;
+    let config: Config = toml::from_str(&text).map_err(|e| not_understood(path, &text, &e))?;
+    if let Some(name) = config.keys.keys().find(|name| ProviderId::parse(name).is_none()) {
+        let all: Vec<String> = ProviderId::ALL.iter().map(ToString::to_string).collect();
+        return Err(CliError::usage(format!("{} has a key for nobody.", path.display()))
+            .because(format!("there is no provider `{name}`"))
+            .next(format!("Name the key in [keys] after one of {}.", all.join(", "))));
+    }
     let mode = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?.permissions().mode();
     if !config.keys.is_empty() && mode & 0o077 != 0 {
         return Err(CliError::failed(format!(
@@ -71,26 +74,38 @@ pub fn read(path: &Path) -> Result<Config, CliError> {
 /// # Errors
 /// When the file cannot be read, understood or written; it is as before then.
 pub fn add_rules(path: &Path, rules: &[String]) -> Result<(), CliError> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let mut table: toml::Table = toml::from_str(&text).map_err(|e| {
-        CliError::failed(format!("{} cannot be understood.", path.display())).because(e.message())
-    })?;
-    let allow = table
-        .entry("allow")
-        .or_insert_with(|| toml::Value::Array(Vec::new()))
-        .as_array_mut()
-        .ok_or_else(|| CliError::failed("`allow` in the configuration is not a list."))?;
-    for rule in rules {
-        let rule = toml::Value::String(rule.clone());
-        if !allow.contains(&rule) {
-            allow.push(rule);
-        }
-    }
-    let written = toml::to_string_pretty(&table)
-        .map_err(std::io::Error::other)
-        .and_then(|text| replace(path, text.as_bytes()));
-    written.map_err(|e| {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(unreadable(path, &e)),
+    };
+    let text = with_rules(&text, rules).map_err(|e| not_understood(path, &text, &e))?;
+    // A link stays one, e.g. into a repository of dot files.
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    replace(&real, text.as_bytes()).map_err(|e| {
         CliError::failed(format!("{} could not be written.", path.display())).because(e)
+    })
+}
+
+/// The text with these rules put in front of those it has; everything else in it stays as it is.
+fn with_rules(text: &str, rules: &[String]) -> Result<String, toml::de::Error> {
+    #[derive(Deserialize)]
+    struct Rules {
+        allow: Option<toml::Spanned<Vec<String>>>,
+    }
+    let found = toml::from_str::<Rules>(text)?.allow;
+    let known = found.as_ref().map_or(&[][..], |allow| allow.get_ref());
+    let new = rules.iter().filter(|rule| !known.contains(rule));
+    let new: Vec<String> = new.map(|rule| toml::Value::from(rule.as_str()).to_string()).collect();
+    Ok(match found {
+        _ if new.is_empty() => text.to_owned(),
+        Some(allow) => {
+            let behind_bracket = allow.span().start + 1;
+            let (before, after) = text.split_at(behind_bracket);
+            format!("{before}{}, {}", new.join(", "), after.trim_start_matches(' '))
+        }
+        // In front, where no table has begun yet.
+        None => format!("allow = [{}]\n{text}", new.join(", ")),
     })
 }
 
@@ -111,7 +126,27 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::failed(format!("{} cannot be read.", path.display())).because(error)
+    CliError::failed(format!("{} cannot be read.", path.display()))
+        .because(error)
+        .next("Correct the file, or move it away.")
+}
+
+fn not_understood(path: &Path, text: &str, error: &toml::de::Error) -> CliError {
+    let at = error.span().map_or(0, |span| span.start).min(text.len());
+    let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+    CliError::usage(format!("{} cannot be understood.", path.display()))
+        .because(format!("line {line}: {}", without_values(error.message())))
+        .next("Correct the file; its lines are `model`, `base-url`, `thinking`, `permission`, `allow` and a [keys] table.")
+}
+
+/// A message without what it quotes from the file: that may be a key.
+fn without_values(message: &str) -> String {
+    match (message.find('"'), message.rfind('"')) {
+        (Some(from), Some(to)) if from < to => {
+            format!("{}…{}", &message[..=from], &message[to..])
+        }
+        _ => message.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +168,7 @@ mod tests {
             ("model = \"ollama/x\"\n", 0o644, ""),
             ("[keys]\nanthropic = \"k\"\n", 0o600, ""),
             ("[keys]\nanthropic = \"k\"\n", 0o640, "others may read it"),
+            ("[keys]\nclaude = \"k\"\n", 0o600, "a key for nobody"),
             ("modle = \"x\"\n", 0o600, "cannot be understood"),
             ("model = \n", 0o600, "cannot be understood"),
         ];
@@ -153,12 +189,67 @@ mod tests {
         let (dir, path) = file("model = \"ollama/x\"\nallow = [\"ls\"]\n", 0o644);
         add_rules(&path, &["cargo test".to_owned(), "ls".to_owned()]).expect("added");
         let config = read(&path).expect("read");
-        assert_eq!(config.allow, ["ls", "cargo test"]);
+        assert_eq!(config.allow, ["cargo test", "ls"]);
         assert_eq!(config.model.as_deref(), Some("ollama/x"));
         let mode = std::fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let fresh = dir.path().join("new").join("config.toml");
         add_rules(&fresh, &["ls".to_owned()]).expect("created");
         assert_eq!(read(&fresh).expect("read").allow, ["ls"]);
+    }
+
+    #[test]
+    fn what_a_person_wrote_stays_as_it_is_when_a_rule_is_added() {
+        let cases = [
+            ("", "allow = [\"a b\"]\n"),
+            (
+                "# mine\n[keys]\nollama = \"k\"\n",
+                "allow = [\"a b\"]\n# mine\n[keys]\nollama = \"k\"\n",
+            ),
+            ("allow = [] # none\n", "allow = [\"a b\", ] # none\n"),
+            ("allow=[\n  \"x\", # why\n]\n", "allow=[\"a b\", \n  \"x\", # why\n]\n"),
+            ("allow = ['a b']\n# end", "allow = ['a b']\n# end"),
+        ];
+        for (before, after) in cases {
+            let text = with_rules(before, &["a b".to_owned()]).expect("understood");
+            assert_eq!(text, after);
+            let config: Config = toml::from_str(&text).expect("still a configuration");
+            assert!(config.allow.contains(&"a b".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_not_replaced() {
+        let (dir, path) = file("", 0o600);
+        std::fs::write(&path, b"[keys]\n# \xff\nollama = \"k\"\n").expect("written");
+        let before = std::fs::read(&path).expect("read");
+        assert!(add_rules(&path, &["ls".to_owned()]).is_err());
+        assert_eq!(std::fs::read(&path).expect("read"), before);
+        let link = dir.path().join("link.toml");
+        std::os::unix::fs::symlink("config.toml", &link).expect("linked");
+        std::fs::write(&path, "").expect("written");
+        add_rules(&link, &["ls".to_owned()]).expect("added");
+        assert!(link.is_symlink());
+        assert_eq!(read(&path).expect("read").allow, ["ls"]);
+    }
+
+    /// Covers: G17, #115.
+    #[test]
+    fn no_error_shows_a_key() {
+        let cases = [
+            "keys = \"SECRET\"\n",
+            "keys = \"SE\\\"CRET\"\n",
+            "[keys]\nopenai = SECRET\n",
+            "[keys]\nopenai = [\"SECRET\"]\n",
+            "[keys]\nopenai = \"SECRET\n",
+            "allow = \"SECRET\"\n",
+        ];
+        for text in cases {
+            let (_dir, path) = file(text, 0o600);
+            let error = read(&path).expect_err("no configuration");
+            assert!(!format!("{error:?}").contains("CRET"), "{error:?}");
+            let error = add_rules(&path, &["ls".to_owned()]).err();
+            assert!(!format!("{error:?}").contains("CRET"), "{error:?}");
+        }
     }
 }
