@@ -3,7 +3,7 @@
 //! Responsible for: one pure decision from what was typed, stored and configured, and carrying it out.
 //! Must not: swap a model that a session was bound to for another one by itself.
 
-use crate::args::AgentArgs;
+use crate::args::{AgentArgs, quoted};
 use crate::config::Config;
 use crate::error::{CliError, ExitCode};
 use segno_agent::provider::{
@@ -73,17 +73,24 @@ impl Wanted {
         let typed_url = args.base_url.clone();
         if let Some(name) = &args.model {
             let model = parse(name)?;
-            let base_url = typed_url.or_else(|| same_model_url(&model, stored));
+            let base_url = typed_url
+                .or_else(|| same_model_url(&model, stored))
+                .or_else(|| configured_url(&model, config));
             return Ok(Self::Exactly(ModelChoice { model, base_url, chosen: true }));
         }
         if let Some((model, state)) = stored.and_then(|s| Some((s.model.clone()?, s))) {
-            let kept = state.base_url.clone().filter(|url| is_loopback(url));
-            let base_url = typed_url.or(kept);
+            let base_url = match (typed_url, state.base_url.clone()) {
+                (Some(url), _) => Some(url),
+                (None, Some(url)) if !may_be_called(&url, &model, config) => {
+                    return Err(elsewhere(&model, &url));
+                }
+                (None, kept) => kept,
+            };
             return Ok(Self::Exactly(ModelChoice { model, base_url, chosen: state.model_chosen }));
         }
         if let Some(name) = &config.model {
             let model = parse(name)?;
-            let base_url = typed_url.or_else(|| config.base_url.clone());
+            let base_url = typed_url.or_else(|| configured_url(&model, config));
             return Ok(Self::Exactly(ModelChoice { model, base_url, chosen: false }));
         }
         Ok(typed_url.map_or(Self::Any, |url| Self::At(ProviderId::OpenAiChat, url)))
@@ -183,6 +190,26 @@ fn same_model_url(model: &ModelRef, stored: Option<&Checkpoint>) -> Option<Strin
     stored.base_url.clone().filter(|url| is_loopback(url))
 }
 
+/// The address that the configuration names for a model's provider.
+fn configured_url(model: &ModelRef, config: &Config) -> Option<String> {
+    let configured = parse(config.model.as_deref()?).ok()?;
+    config.base_url.clone().filter(|_| configured.provider == model.provider)
+}
+
+/// Whether a stored address is on this machine, or the one that the person configured.
+fn may_be_called(url: &str, model: &ModelRef, config: &Config) -> bool {
+    let configured = configured_url(model, config);
+    is_loopback(url) || configured.is_some_and(|own| without_credentials(&own) == url)
+}
+
+/// A conversation goes neither to an address that only a session file names, nor to another one than
+/// before.
+fn elsewhere(model: &ModelRef, url: &str) -> CliError {
+    CliError::new(ExitCode::Model, format!("This session talked to {model} at {url}."))
+        .because("a session does not decide where your key and your words are sent")
+        .next(format!("Name the address again: --base-url {}", quoted(url)))
+}
+
 /// Whether an address is on this machine.
 #[must_use]
 pub(crate) fn is_loopback(url: &str) -> bool {
@@ -234,6 +261,14 @@ mod tests {
         }
     }
 
+    fn config(model: Option<&str>, url: Option<&str>) -> Config {
+        Config {
+            model: model.map(str::to_owned),
+            base_url: url.map(str::to_owned),
+            ..Config::default()
+        }
+    }
+
     fn show(wanted: Result<Wanted, CliError>) -> String {
         match wanted {
             Ok(Wanted::Exactly(c)) => {
@@ -248,11 +283,6 @@ mod tests {
 
     #[test]
     fn the_table() {
-        let config = |model: Option<&str>, url: Option<&str>| Config {
-            model: model.map(str::to_owned),
-            base_url: url.map(str::to_owned),
-            ..Config::default()
-        };
         let (none, local) = (config(None, None), config(Some("ollama/a"), None));
         let cases = [
             (args(None, None), None, &none, "any"),
@@ -273,12 +303,6 @@ mod tests {
                 "openai/x at http://127.0.0.1:9/",
             ),
             (
-                args(None, None),
-                Some(stored("openai/x", Some("http://evil.example"))),
-                &local,
-                "openai/x",
-            ),
-            (
                 args(Some("openai/x"), None),
                 Some(stored("openai/x", Some("http://[::1]:9"))),
                 &local,
@@ -293,6 +317,47 @@ mod tests {
             (args(Some("gpt"), None), None, &none, "`gpt` is not a model."),
             (args(Some("acme/gpt"), None), None, &none, "There is no provider `acme`."),
             (args(Some("openai/"), None), None, &none, "`openai/` is not a model."),
+        ];
+        for (args, state, config, expected) in cases {
+            assert_eq!(show(Wanted::decide(&args, state.as_ref(), config)), expected);
+        }
+    }
+
+    /// Covers: G17. A conversation goes on where it was, or says why it does not.
+    #[test]
+    fn an_address_elsewhere_is_called_only_if_the_person_named_it() {
+        let local = config(Some("ollama/a"), None);
+        let cases = [
+            (
+                args(None, None),
+                Some(stored("openai/x", Some("http://evil.example"))),
+                &local,
+                "This session talked to openai/x at http://evil.example.",
+            ),
+            (
+                args(None, Some("http://evil.example")),
+                Some(stored("openai/x", Some("http://evil.example"))),
+                &local,
+                "openai/x at http://evil.example",
+            ),
+            (
+                args(None, None),
+                Some(stored("openai/x", Some("http://box:8000"))),
+                &config(Some("openai/y"), Some("http://box:8000")),
+                "openai/x at http://box:8000",
+            ),
+            (
+                args(None, None),
+                Some(stored("openai/x", Some("http://box:8000"))),
+                &config(Some("gemini/y"), Some("http://box:8000")),
+                "This session talked to openai/x at http://box:8000.",
+            ),
+            (
+                args(Some("openai/z"), None),
+                None,
+                &config(Some("openai/y"), Some("http://box:8000")),
+                "openai/z at http://box:8000 (chosen)",
+            ),
         ];
         for (args, state, config, expected) in cases {
             assert_eq!(show(Wanted::decide(&args, state.as_ref(), config)), expected);
