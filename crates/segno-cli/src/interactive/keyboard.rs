@@ -83,13 +83,13 @@ impl Keyboard {
                     None => return Ok(Pressed::Gone),
                     Some(key) if is_interrupt(&key) => return Ok(Pressed::Interrupt),
                     Some(KeyEvent { code: KeyCode::Esc, .. }) => return Ok(Pressed::Escape),
-                    Some(KeyEvent { code: KeyCode::Char(c), .. }) => {
-                        let c = c.to_ascii_lowercase();
-                        if keys.contains(&c) {
+                    Some(key) => {
+                        // Ctrl-S, or a terminal's Ctrl-A, is no answer.
+                        let c = typed(&key).map(|c| c.to_ascii_lowercase());
+                        if let Some(c) = c.filter(|c| keys.contains(c)) {
                             return Ok(Pressed::Key(c));
                         }
                     }
-                    Some(_) => {}
                 }
             }
         })
@@ -166,6 +166,8 @@ struct GiveUp(Arc<AtomicBool>);
 impl Drop for GiveUp {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
+        // What is written from now on belongs on an ordinary screen; the reader only sees it later.
+        let _ = terminal::disable_raw_mode();
     }
 }
 
