@@ -105,14 +105,14 @@ impl AgentArgs {
 pub enum Thinking {
     /// Not at all
     Off,
+    /// As little as the model can
+    Minimal,
     /// A little
     Low,
     /// Some
     Medium,
     /// A lot
     High,
-    /// As much as the model can
-    Max,
 }
 
 impl Thinking {
@@ -121,10 +121,10 @@ impl Thinking {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::Minimal => "minimal",
             Self::Low => "low",
             Self::Medium => "medium",
             Self::High => "high",
-            Self::Max => "max",
         }
     }
 }

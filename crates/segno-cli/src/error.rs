@@ -123,6 +123,13 @@ impl CliError {
         Self { next_step: Some(step.into()), ..self }
     }
 
+    /// The same, its commands called as `program` instead of `segno`.
+    #[must_use]
+    pub fn called_as(self, program: &str) -> Self {
+        let step = self.next_step.map(|step| step.replace("`segno ", &format!("`{program} ")));
+        Self { next_step: step, ..self }
+    }
+
     /// The three parts as lines. Stored text in them is cleaned.
     #[must_use]
     pub fn lines(&self) -> Vec<Text> {
@@ -228,9 +235,12 @@ impl From<StoreError> for CliError {
                     .next("Free some space, then repeat; nothing was written half.")
             }
             StoreError::ReadOnly(reason) => {
-                Self::new(ExitCode::Unwritable, "This session can be read but not written.")
+                Self::new(ExitCode::Unwritable, "Nothing can be written there.")
                     .because(reason)
-                    .next("`segno show` and `segno export` work; a newer segno can write it.")
+                    .next(
+                        "Reading works: `segno show`, `segno export`. A place that can be written \
+                         is chosen with --home DIR; a newer format needs a newer segno.",
+                    )
             }
             StoreError::Refused(reason) => {
                 Self::failed("That was refused, and nothing was changed.")
@@ -245,7 +255,7 @@ impl From<StoreError> for CliError {
             StoreError::Backend { action, what, source } => {
                 let writes = !matches!(action, "listing" | "locking" | "looking at" | "opening" | "reading");
                 let exit = if writes { ExitCode::Unwritable } else { ExitCode::Failed };
-                Self::new(exit, format!("{} failed for {what}.", capitalised(action)))
+                Self::new(exit, format!("{} {what} failed.", capitalised(action)))
                     .because(chain(source.as_ref()))
                     .next("Put that right and repeat; what was acknowledged is kept.")
             }

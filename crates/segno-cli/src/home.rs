@@ -3,6 +3,7 @@
 //! Responsible for: the data directory and the configuration file, from `--home`, the environment and
 //! the platform's conventions. Must not: create or read any of them.
 
+use crate::args::quoted;
 use crate::error::CliError;
 use etcetera::BaseStrategy as _;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,17 @@ impl Home {
         })?;
         let data = base.data_dir().join("segno");
         Ok(Self { data, config: base.config_dir().join("segno").join("config.toml"), user })
+    }
+
+    /// How this program is called so that it finds this place from any shell of this user.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let usual = Self::find(None, &|name| std::env::var(name).ok());
+        if usual.is_ok_and(|usual| usual.data != self.data) {
+            format!("segno --home {}", quoted(&self.data.display().to_string()))
+        } else {
+            "segno".to_owned()
+        }
     }
 
     /// The prompts typed before.

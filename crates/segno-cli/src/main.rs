@@ -36,7 +36,8 @@ fn start(intent: &Intent, home: Option<&Path>, screen: &mut Screen) -> Result<Ex
         .enable_all()
         .build()
         .map_err(|e| CliError::failed("The program's threads could not be started.").because(e))?;
-    let result = runtime.block_on(run(intent, home, screen));
+    let program = home.command();
+    let result = runtime.block_on(run(intent, home, screen)).map_err(|e| e.called_as(&program));
     // Reads of standard input may hang in a thread; the process does not wait for them.
     runtime.shutdown_background();
     result

@@ -125,7 +125,9 @@ fn plan_one(state: &State, synced: Option<Seq>, draft: Draft) -> Result<Record, 
     let envelope = Envelope { seq: state.next_seq, parent, parent_at, at, kind, synced };
     let line = line::encode(&envelope, &body).map_err(|e| StoreError::refused(&e.to_string()))?;
     if line.len() >= MAX_LINE_BYTES {
-        return Err(StoreError::refused("a line of 1 MiB or more; put the value into a blob"));
+        return Err(StoreError::refused(
+            "it is too long to be one record (1 MiB); put what is long into a file",
+        ));
     }
     let crc = line::split_crc(&line).map_or(0, |(_, crc)| crc);
     Ok(Record { envelope, body, crc, offset: state.end, line: line.into() })

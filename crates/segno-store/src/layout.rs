@@ -142,9 +142,15 @@ pub(crate) fn exists<D: Disk>(disk: &D, path: &Path) -> Result<bool, StoreError>
 fn look<D: Disk>(disk: &D, path: &Path) -> Result<Option<Meta>, StoreError> {
     match disk.meta(path) {
         Ok(meta) => Ok(Some(meta)),
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(e) if is_nothing(&e) => Ok(None),
         Err(e) => Err(store_error("looking at", path, e)),
     }
+}
+
+/// Nothing there, or links that lead nowhere: one such name must not hide every other session.
+fn is_nothing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
 /// The names of the directories in a directory; none when it is not there.

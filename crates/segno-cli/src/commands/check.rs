@@ -63,7 +63,7 @@ pub async fn check(
     if args.json {
         screen.json(&report);
     } else {
-        screen.lines(lines(&report));
+        screen.lines(lines(&report, &place.stores.home.command()));
     }
     Ok(match report.verdict {
         Verdict::Sound | Verdict::Notes => ExitCode::Done,
@@ -184,7 +184,7 @@ fn unknown_records(history: &History) -> Option<Finding> {
 }
 
 /// The report for people.
-fn lines(report: &Report) -> Vec<Text> {
+fn lines(report: &Report, program: &str) -> Vec<Text> {
     let mut out: Vec<Text> = report.findings.iter().flat_map(finding_lines).collect();
     let looked_at = format!(
         "{} checked ({}, {})",
@@ -211,7 +211,7 @@ fn lines(report: &Report) -> Vec<Text> {
             .with(Tone::Dim, &format!("  {}", report.id)),
     );
     if report.findings.iter().any(|f| f.severity == Severity::Damage && f.offset.is_some()) {
-        out.push(Text::line(Tone::Plain, &format!("next: segno repair {}", report.id)));
+        out.push(Text::line(Tone::Plain, &format!("next: {program} repair {}", report.id)));
     }
     out
 }

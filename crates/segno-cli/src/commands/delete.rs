@@ -42,7 +42,8 @@ pub async fn delete(
     }
     for id in &ids {
         place.stores.files.trash(id).map_err(|error| not_opened(id, error))?;
-        let text = format!("{id} is in the trash; `segno trash restore {id}` puts it back.");
+        let program = place.stores.home.command();
+        let text = format!("{id} is in the trash; `{program} trash restore {id}` puts it back.");
         screen.line(Text::line(Tone::Plain, &text));
     }
     Ok(ExitCode::Done)

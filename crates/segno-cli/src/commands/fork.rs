@@ -39,7 +39,10 @@ pub async fn fork(
         }));
     } else {
         screen.line(Text::line(Tone::Plain, &format!("Forked {id}.")));
-        screen.line(Text::line(Tone::Accent, &format!("segno resume {copy}")));
+        screen.line(Text::line(
+            Tone::Accent,
+            &format!("{} resume {copy}", place.stores.home.command()),
+        ));
     }
     Ok(ExitCode::Done)
 }

@@ -54,7 +54,7 @@ pub async fn repair(
     let judged = held.judge().await?;
     let plan = plan(&id, &args.accept, place)?;
     if plan.is_empty() {
-        say(&plan, false, args.json, screen);
+        say(&plan, false, args.json, place, screen);
         return Ok(ExitCode::Done);
     }
     if !args.json {
@@ -63,7 +63,7 @@ pub async fn repair(
     }
     if !args.yes {
         if args.json {
-            say(&plan, false, true, screen);
+            say(&plan, false, true, place, screen);
             return Ok(ExitCode::Damaged);
         }
         if !confirm("Append a record that settles this?", "--yes")? {
@@ -72,7 +72,7 @@ pub async fn repair(
         }
     }
     carry_out(judged, &plan, place).await?;
-    say(&plan, true, args.json, screen);
+    say(&plan, true, args.json, place, screen);
     Ok(ExitCode::Done)
 }
 
@@ -85,7 +85,7 @@ fn plan(id: &SessionId, accept: &[Seq], place: &Workplace) -> Result<Plan, CliEr
             "The first line of this session cannot be read.",
         )
         .because("it says what the session is, and no repair settles that")
-        .next(format!("What can be read is in `segno show {id}` and `segno export {id}`.")));
+        .next(format!("`segno fork {id}` goes on in a copy with what can be read; `segno show {id}` and `segno export {id}` show that.")));
     }
     let altered = |seq: &Seq| damages.iter().any(|d| d.kind == DamageKind::Altered { seq: *seq });
     if let Some(seq) = accept.iter().find(|seq| !altered(seq)) {
@@ -165,7 +165,7 @@ fn fate(plan: &Plan, damage: &Damage) -> String {
     }
 }
 
-fn say(plan: &Plan, done: bool, json: bool, screen: &mut Screen) {
+fn say(plan: &Plan, done: bool, json: bool, place: &Workplace, screen: &mut Screen) {
     if json {
         let findings: Vec<_> = plan.damages.iter().map(|damage| &damage.finding).collect();
         screen.json(&serde_json::json!({
@@ -189,5 +189,6 @@ fn say(plan: &Plan, done: bool, json: bool, screen: &mut Screen) {
         plural(settled, "place")
     );
     screen.line(Text::line(Tone::Good, &text));
-    screen.line(Text::line(Tone::Plain, &format!("next: segno resume {}", plan.id)));
+    let next = format!("next: {} resume {}", place.stores.home.command(), plan.id);
+    screen.line(Text::line(Tone::Plain, &next));
 }

@@ -5,7 +5,7 @@
 
 use super::interactive::{is_conversation, needs_terminal};
 use super::run::one_shot;
-use crate::args::{ResumeArgs, quoted};
+use crate::args::ResumeArgs;
 use crate::engine::{Engine, Signals};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
@@ -57,7 +57,8 @@ async fn in_a_script(
     let id = engine.stores.find(query, &engine.cwd).await?;
     let session = engine.open_sound(&id).await?;
     let Some(prompt) = prompt else {
-        let command = format!("segno resume {} -- PROMPT", quoted(id.as_str()));
+        let program = engine.stores.home.command();
+        let command = format!("{program} resume {id} -- PROMPT");
         return Err(needs_terminal(&command));
     };
     engine.enter(&session).await?;

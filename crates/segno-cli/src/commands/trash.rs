@@ -72,7 +72,10 @@ fn restore(
     }
     for id in ids {
         place.stores.files.restore(id)?;
-        screen.line(Text::line(Tone::Plain, &format!("{id} is back; `segno resume {id}`")));
+        screen.line(Text::line(
+            Tone::Plain,
+            &format!("{id} is back; `{} resume {id}`", place.stores.home.command()),
+        ));
     }
     Ok(ExitCode::Done)
 }

@@ -243,12 +243,7 @@ fn world() -> World {
 /// The command that resumes a session, from any shell of this user.
 #[must_use]
 pub fn resume_command(home: &Home, id: &SessionId, model: &ModelChoice) -> String {
-    let mut command = "segno".to_owned();
-    let usual = Home::find(None, &|name| std::env::var(name).ok());
-    if usual.is_ok_and(|usual| usual.data != home.data) {
-        command.push_str(&format!(" --home {}", quoted(&home.data.display().to_string())));
-    }
-    command.push_str(&format!(" resume {id}"));
+    let mut command = format!("{} resume {id}", home.command());
     if let Some(url) = model.base_url.as_deref().filter(|url| !model::is_loopback(url)) {
         command.push_str(&format!(" --base-url {}", quoted(url)));
     }
@@ -280,14 +275,18 @@ fn name_session(error: StoreError, id: &SessionId) -> CliError {
 /// Damage, as a script is told.
 #[must_use]
 pub fn damaged_error(id: &SessionId, findings: &[Finding]) -> CliError {
-    let found: Vec<String> = findings.iter().map(|f| f.sentence.clone()).collect();
+    let mut found: Vec<String> = findings.iter().map(|f| f.sentence.clone()).collect();
+    found.dedup();
+    // What a session is cannot be decided by a person: there is no repair for a header.
+    let repair = if findings.iter().any(|f| f.code == "header-damaged") {
+        String::new()
+    } else {
+        format!("`segno repair {id}` shows what is wrong and settles it; ")
+    };
     CliError::new(
         ExitCode::Damaged,
         "The session is damaged where the next request needs it, and needs a decision.",
     )
     .because(found.join("\n"))
-    .next(format!(
-        "`segno repair {id}` shows what is wrong and settles it; `segno fork {id}` goes on in a \
-         copy; `segno show {id}` reads it."
-    ))
+    .next(format!("{repair}`segno fork {id}` goes on in a copy; `segno show {id}` reads it."))
 }

@@ -178,7 +178,7 @@ mod tests {
             ("thinking HIGH", "Thinking(Some(High))"),
             (
                 "thinking 9",
-                "There is no thinking level `9`. The levels are off, low, medium, high, max.",
+                "There is no thinking level `9`. The levels are off, minimal, low, medium, high.",
             ),
             ("permission edits", "Permission(Some(Edits))"),
             (

@@ -1,5 +1,6 @@
 //! The binary itself: exit codes, where output goes, and readers that leave.
 
+use crate::place::{Place, Ran};
 use std::process::{Command, Output, Stdio};
 
 fn segno(args: &[&str]) -> Command {
@@ -55,4 +56,58 @@ fn what_was_typed_cannot_drive_the_terminal_either() {
     assert_eq!(code, Some(2));
     assert!(err.starts_with("error: There is no command `ab`."), "{err}");
     assert!(!err.contains('\x1b') && !err.contains("]0;"), "{err:?}");
+}
+
+/// A command that is printed works as it stands, also when the home was named on the command line.
+#[test]
+fn printed_commands_name_the_home_that_was_named() {
+    let place = Place::new("rule any\n  say \"hello\"\n");
+    let home = place.file("../other home");
+    let home = home.to_str().unwrap();
+    let url = place.server.url();
+    let run = ["--home", home, "run", "--model", place.model, "--base-url", &url, "hi"];
+    let ran: Ran = place.segno(&run).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let cases: [&[&str]; 5] = [
+        &["fork", "last"],
+        &["delete", "last", "--yes"],
+        &["show", "nothing"],
+        &["resume", "last"],
+        &["show", "last", "--raw", "99"],
+    ];
+    for args in cases {
+        let args = [&["--home", home][..], args].concat();
+        let ran: Ran = place.segno(&args).output().unwrap().into();
+        let said = ran.out + &ran.err;
+        assert!(
+            said.contains("segno --home '") && said.contains("other home'"),
+            "{args:?}: {said}"
+        );
+    }
+}
+
+/// Covers: G3. What only looks like a session hides none and keeps nobody waiting.
+#[test]
+fn pipes_and_loops_in_place_of_a_log_hide_no_other_session() {
+    let place = Place::new("rule any\n  say \"hello\"\n");
+    assert_eq!(place.done(&["hi"]).code, Some(0));
+    let month = std::fs::read_dir(place.home().join("sessions")).unwrap().next().unwrap();
+    let named = |digit: &str| {
+        let dir =
+            month.as_ref().unwrap().path().join(format!("01939a4c-7b1e-7000-8000-{digit:0>12}"));
+        std::fs::create_dir(&dir).unwrap();
+        dir.join("log.jsonl")
+    };
+    std::os::unix::fs::symlink("log.jsonl", named("1")).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, named("2"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let ran: Ran = place.segno(&["list", "--all"]).output().unwrap().into();
+    assert!(ran.code == Some(0) && ran.out.contains("hi"), "{ran:?}");
+    for args in [
+        ["show", "01939a4c-7b1e-7000-8000-000000000002"],
+        ["check", "01939a4c-7b1e-7000-8000-000000000002"],
+    ] {
+        let ran: Ran = place.segno(&args).output().unwrap().into();
+        assert!(ran.err.contains("no regular file"), "{ran:?}");
+    }
 }

@@ -118,7 +118,7 @@ impl Scanner {
 /// One finding for many.
 pub(crate) fn crowd(mut finding: Finding, count: u64) -> Finding {
     if count > 1 {
-        finding.sentence = format!("{}; so do {} more", finding.sentence, count - 1);
+        finding.sentence = format!("{}, and {} more like it", finding.sentence, count - 1);
     }
     finding
 }

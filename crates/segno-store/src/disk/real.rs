@@ -32,15 +32,25 @@ fn meta_of(found: &fs::Metadata) -> Meta {
     }
 }
 
+/// Opens what is a file. A pipe under its name would be waited for without an end.
+fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<RealFile> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = options.custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok(RealFile(file))
+}
+
 impl Disk for RealDisk {
     type File = RealFile;
 
     fn open_read(&self, path: &Path) -> io::Result<RealFile> {
-        File::open(path).map(RealFile)
+        open_regular(OpenOptions::new().read(true), path)
     }
 
     fn open_append(&self, path: &Path) -> io::Result<RealFile> {
-        OpenOptions::new().read(true).append(true).open(path).map(RealFile)
+        open_regular(OpenOptions::new().read(true).append(true), path)
     }
 
     fn create_new(&self, path: &Path, writes: Writes) -> io::Result<RealFile> {
