@@ -49,7 +49,7 @@ async fn serve(port: u16, screen: &mut Screen) -> Result<ExitCode, CliError> {
             .because(e)
             .next("Leave --port out: then any free port is taken.")
     })?;
-    let model = format!("--model anthropic/demo --base-url {}", server.url());
+    let model = format!("--model anthropic/scripted --base-url {}", server.url());
     let segno = own_command();
     let rows = [
         ("An interactive session:", format!("{segno} {model}")),
