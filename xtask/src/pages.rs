@@ -5,9 +5,6 @@
 
 use std::path::{Path, PathBuf};
 
-/// Pages that are linked to and come with the first measured figures.
-const AWAITED: &[&str] = &["docs/speed.md"];
-
 /// Gives one line per broken link and per decision out of order.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
@@ -16,8 +13,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
             std::fs::read_to_string(&page).map_err(|e| format!("{}: {e}", page.display()))?;
         let name = page.strip_prefix(root).unwrap_or(&page).display();
         let folder = page.parent().unwrap_or(root);
-        let broken =
-            links(&text).filter(|link| !AWAITED.contains(link) && !folder.join(link).exists());
+        let broken = links(&text).filter(|link| !folder.join(link).exists());
         problems.extend(broken.map(|link| format!("{name}: {link} is not there")));
     }
     problems.extend(out_of_order(&decisions(root)?));
