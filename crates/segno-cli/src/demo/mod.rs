@@ -1,7 +1,7 @@
 //! The experiment of `segno demo`: an agent dies, and another process remembers.
 //!
 //! Responsible for: the steps, and telling them to somebody who has never seen Segno. What they prove is
-//! judged in [`verdict`]. Must not: do anything in the place of the agent. Its processes are this very
+//! judged in `verdict`. Must not: do anything in the place of the agent. Its processes are this very
 //! program, started as a person would start it; only the model is a stand-in, and it knows no code.
 
 mod show;

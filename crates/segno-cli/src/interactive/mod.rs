@@ -4,7 +4,7 @@
 //! Must not: know records or wires; commands are in `actions`, taking up a session in `opening`.
 //!
 //! While the model works the terminal is in its ordinary mode: Ctrl-C is a signal, and what is typed waits
-//! for the next line. Nothing that was typed ahead answers a question ([`keyboard`]).
+//! for the next line. Nothing that was typed ahead answers a question (`keyboard`).
 
 mod actions;
 mod asker;
