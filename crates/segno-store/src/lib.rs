@@ -4,6 +4,7 @@
 //! what a record means or whether a line is good; that is pure and lives in `segno-model`.
 
 pub mod disk;
+pub mod foreign;
 
 mod blobs;
 #[cfg(feature = "catalog")]

@@ -52,6 +52,17 @@ pub(crate) fn copy_range(from: &File, mut offset: u64, to: &File, len: u64) -> O
     (copied > 0).then_some(copied as u64)
 }
 
+/// Opens for reading without changing the access time; that is allowed only for one's own files.
+pub(crate) fn open_untouched(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NOATIME.bits().cast_signed();
+    let own = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+    match own {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => File::open(path),
+        opened => opened,
+    }
+}
+
 pub(crate) fn forget_cached(file: &File, offset: u64) {
     // A refusal means that memory is all that can be read; the log's marks still bound the damage.
     let _ = rustix::fs::fadvise(file, offset, None, Advice::DontNeed);

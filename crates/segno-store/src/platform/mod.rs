@@ -6,12 +6,16 @@
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{boot_id, copy_range, forget_cached, medium, process_started};
+pub(crate) use linux::{
+    boot_id, copy_range, forget_cached, medium, open_untouched, process_started,
+};
 
 #[cfg(not(target_os = "linux"))]
 mod other;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{boot_id, copy_range, forget_cached, medium, process_started};
+pub(crate) use other::{
+    boot_id, copy_range, forget_cached, medium, open_untouched, process_started,
+};
 
 /// This machine's name on the network.
 pub(crate) fn host() -> String {

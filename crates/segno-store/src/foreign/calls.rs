@@ -1,0 +1,77 @@
+//! Which result answers which call, while a session is read.
+//!
+//! Responsible for: pairing by the call's id with the nearest earlier call that has no result yet, and
+//! telling what does not pair. Must not: change or drop anything; the context decides what is sent.
+
+use super::emitter::Emitter;
+use super::item::Origin;
+use segno_model::Seq;
+use segno_model::finding::Severity;
+use std::collections::HashMap;
+
+/// The calls of one session.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    by_id: HashMap<String, Vec<Call>>,
+}
+
+#[derive(Debug)]
+struct Call {
+    seq: Seq,
+    name: String,
+    origin: Origin,
+    answered: bool,
+}
+
+impl Calls {
+    /// Notes a call that the record `seq` makes.
+    pub(super) fn call(&mut self, id: &str, name: &str, seq: Seq, origin: &Origin) {
+        let call = Call { seq, name: name.to_owned(), origin: origin.clone(), answered: false };
+        self.by_id.entry(id.to_owned()).or_default().push(call);
+    }
+
+    /// The record that made the call which a result answers, and the tool's name. What does not pair is
+    /// told: a second result names the call of the first.
+    pub(super) fn result(
+        &mut self,
+        id: &str,
+        at: &Origin,
+        out: &mut Emitter<'_>,
+    ) -> Option<(Seq, String)> {
+        let Some(calls) = self.by_id.get_mut(id) else {
+            let sentence = "A result stands here whose call is nowhere in the session.";
+            out.found(
+                "orphan-result",
+                Severity::Warning,
+                at,
+                sentence,
+                "It is shown and not sent to a model.",
+            );
+            return None;
+        };
+        if let Some(open) = calls.iter_mut().rev().find(|call| !call.answered) {
+            open.answered = true;
+            return Some((open.seq, open.name.clone()));
+        }
+        let sentence = "A second result stands here for a call that has one.";
+        out.found(
+            "duplicate-result",
+            Severity::Warning,
+            at,
+            sentence,
+            "The first one counts; both are shown.",
+        );
+        calls.last().map(|call| (call.seq, call.name.clone()))
+    }
+
+    /// Tells which calls have no result. Readers call it at the end.
+    pub(super) fn finish(&self, out: &mut Emitter<'_>) {
+        let mut open: Vec<&Call> = self.by_id.values().flatten().filter(|c| !c.answered).collect();
+        open.sort_by_key(|call| call.seq);
+        for call in open {
+            let sentence = "A call has no result: the agent was interrupted, or is still at it.";
+            let done = "Its outcome is unknown; it is never taken as failed or as not run.";
+            out.found("interrupted-call", Severity::Note, &call.origin, sentence, done);
+        }
+    }
+}

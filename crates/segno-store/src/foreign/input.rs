@@ -1,0 +1,100 @@
+//! Opening other agents' files.
+//!
+//! Responsible for: reading without a trace, and the errors of doing so. Must not: write.
+
+use super::agent::Agent;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Why a session of another agent cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ForeignError {
+    /// The disk refused.
+    #[error("{path} cannot be read")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A database refused.
+    #[cfg(feature = "catalog")]
+    #[error("the database {path} cannot be read")]
+    Database {
+        /// The database.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// It holds data and nothing that was recognised as a turn.
+    #[error("{path} holds {bytes} bytes and no turn that is recognised")]
+    NoTurns {
+        /// The file.
+        path: PathBuf,
+        /// How long it is.
+        bytes: u64,
+    },
+    /// It is no session of any known agent.
+    #[error("{path} is no session of a known agent")]
+    NotRecognised {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It needs another file, which is not there.
+    #[error("{path} needs {needs}, which is not there")]
+    Incomplete {
+        /// The file.
+        path: PathBuf,
+        /// What it needs.
+        needs: String,
+    },
+    /// This build does not read this agent.
+    #[error("sessions of {agent} are not read by this build")]
+    Unsupported {
+        /// The agent.
+        agent: Agent,
+    },
+}
+
+impl ForeignError {
+    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+}
+
+/// Opens a file for reading so that its access time stays as it is, where the system allows that.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    crate::platform::open_untouched(path)
+}
+
+/// The beginning of a file of which it is not known whose it is.
+pub(super) struct Head<'a> {
+    /// Where it is. May be a folder; then there are no bytes.
+    pub(super) path: &'a Path,
+    /// Up to 64 KiB.
+    pub(super) bytes: &'a [u8],
+}
+
+impl Head<'_> {
+    /// The objects on its first lines, as far as they are whole.
+    pub(super) fn objects(&self) -> impl Iterator<Item = serde_json::Value> {
+        let bytes = self.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(self.bytes);
+        bytes
+            .split(|&b| b == b'\n')
+            .filter_map(|line| serde_json::from_slice(line.trim_ascii()).ok())
+    }
+}
+
+/// The beginning of a file, for [`Head`].
+pub(super) fn head(path: &Path) -> Result<(Metadata, Vec<u8>), ForeignError> {
+    let fail = |e| ForeignError::io(path, e);
+    let meta = fs::metadata(path).map_err(fail)?;
+    let mut bytes = Vec::new();
+    if meta.is_file() {
+        open(path).map_err(fail)?.take(64 << 10).read_to_end(&mut bytes).map_err(fail)?;
+    }
+    Ok((meta, bytes))
+}

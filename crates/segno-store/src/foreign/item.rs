@@ -1,0 +1,112 @@
+//! What reading a session gives.
+//!
+//! Responsible for: the shape of a foreign session's stream. Must not: know any agent.
+
+use segno_model::finding::Finding;
+use segno_model::{Record, Seq, Timestamp};
+use std::ops::ControlFlow;
+
+/// One thing read from a session.
+#[derive(Debug, Clone)]
+pub enum Item {
+    /// A record in our terms.
+    Record(ForeignRecord),
+    /// Something about the session as a whole. A later fact of the same kind replaces an earlier one.
+    Fact(Fact),
+    /// An anomaly, with what was done about it.
+    Finding(Finding),
+}
+
+/// A record of another agent's session in our terms.
+///
+/// Numbers and parents are ours, given in the order of reading, so that they are the same each time as
+/// long as the file only grew. `crc` and `offset` of the record are 0 and its line is empty.
+#[derive(Debug, Clone)]
+pub struct ForeignRecord {
+    /// The record.
+    pub record: Record,
+    /// Whether the agent wrote down when it was; otherwise `record.envelope.at` is that of the record
+    /// before it.
+    pub dated: bool,
+    /// Where it stands.
+    pub origin: Origin,
+    /// Set on what a subagent said, in formats that mix it into the parent's file: the subagent's id.
+    /// Such records have a tree of their own and are no turns of the session.
+    pub subagent: Option<String>,
+    /// True for a copy that the agent wrote of something that stands elsewhere in this session or in
+    /// the one that it was forked from. It has its place in the context; it is not counted, and not
+    /// shown twice.
+    pub copy: bool,
+    /// Identifies the model's response whose usage this record carries, over all files: copies of it in
+    /// forks and resumed sessions have the same. None when the format has nothing of the kind.
+    pub response: Option<String>,
+}
+
+/// Where a record comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The line, counted from 1; none in a database.
+    pub line: Option<u64>,
+    /// The byte offset of the line in the file; none in a database.
+    pub offset: Option<u64>,
+    /// The agent's own id of the record.
+    pub id: Option<String>,
+}
+
+/// Something about a session as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// The session's id, as its agent takes it.
+    Id(String),
+    /// The format's own name for its version, e.g. `v3`, `paginated`, `sqlite`.
+    Format(String),
+    /// The version of the agent that wrote it (last).
+    Version(String),
+    /// The working directory.
+    Cwd(String),
+    /// The git branch.
+    Branch(String),
+    /// The git commit.
+    Commit(String),
+    /// When it was created.
+    Created(Timestamp),
+    /// A title that a person gave. Empty: it was taken away.
+    Named(String),
+    /// A title or summary that the agent made up.
+    Titled(String),
+    /// It is a fork of another session of the same agent, up to a record of it if that is known.
+    ForkOf {
+        /// That session's id.
+        id: String,
+        /// The agent's own id of the last common record.
+        up_to: Option<String>,
+    },
+    /// It is a subagent's session.
+    ChildOf {
+        /// The parent session's id.
+        parent: String,
+        /// The call in the parent that started it.
+        call: Option<String>,
+        /// The subagent's role.
+        role: Option<String>,
+    },
+    /// The current node, when it is not the last one: where the next turn will hang. None is the empty
+    /// beginning. The next node record makes itself current again.
+    Tip(Option<Seq>),
+    /// The agent moved it out of its own list.
+    Archived,
+    /// Prompts that were queued and not delivered when the file ends, in order.
+    Pending(Vec<String>),
+}
+
+/// Takes what is read.
+pub trait Sink {
+    /// Takes one item. Breaking ends the reading early, without an error.
+    fn take(&mut self, item: Item) -> ControlFlow<()>;
+}
+
+impl<F: FnMut(Item) -> ControlFlow<()>> Sink for F {
+    fn take(&mut self, item: Item) -> ControlFlow<()> {
+        self(item)
+    }
+}

@@ -1,0 +1,318 @@
+//! Lines of JSON as other programs leave them: torn, fused, full of NULs, in odd encodings.
+//!
+//! Responsible for: cutting a stream into lines at byte 0x0A and nowhere else, in memory bounded by the
+//! longest line, and getting every whole JSON object out of a line, with a finding for everything that
+//! was not. Must not: know what an object means.
+
+use super::emitter::Emitter;
+use super::input::{self, ForeignError};
+use super::item::Origin;
+use segno_model::finding::Severity;
+use segno_model::line::readable_json;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Longer lines are told and left out.
+const LONGEST: usize = 256 << 20;
+
+/// How much is read at once.
+const CHUNK: usize = 256 << 10;
+
+/// How many places in a broken line are tried as the beginning of a whole object.
+const TRIES: usize = 64;
+
+/// Lines of a stream.
+pub(super) struct Lines<R> {
+    input: R,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The file's offset of `buffer[start]`.
+    offset: u64,
+    number: u64,
+    ended: bool,
+}
+
+/// One line, without its end.
+struct Line<'a> {
+    number: u64,
+    offset: u64,
+    bytes: &'a [u8],
+    /// Whether it ends with 0x0A.
+    whole: bool,
+    /// How long it is, when it was too long to be kept.
+    oversize: Option<u64>,
+}
+
+/// One JSON object of a line, not yet parsed.
+pub(super) struct Object<'a> {
+    /// Its text. Whether it is JSON is known when it has been parsed.
+    pub(super) json: &'a str,
+    /// Where its line begins.
+    pub(super) origin: Origin,
+}
+
+impl Lines<Box<dyn Read>> {
+    /// The lines of a file.
+    pub(super) fn open(path: &Path) -> Result<Self, ForeignError> {
+        let file = input::open(path).map_err(|e| ForeignError::io(path, e))?;
+        Ok(Self::new(Box::new(file), path))
+    }
+}
+
+impl<R: Read> Lines<R> {
+    /// The lines of a stream; `path` is for errors.
+    pub(super) fn new(input: R, path: &Path) -> Self {
+        let buffer = vec![0; CHUNK];
+        let path = path.to_owned();
+        Self { input, path, buffer, start: 0, end: 0, offset: 0, number: 0, ended: false }
+    }
+
+    /// How many bytes were read.
+    pub(super) fn bytes(&self) -> u64 {
+        self.offset + (self.end - self.start) as u64
+    }
+
+    /// Hands every object of every line to `take`, in order. `take` says whether it could parse it; an
+    /// object that it could not is whole JSON of an unknown shape, is told, and is kept as `custom`
+    /// under the name `kind`.
+    pub(super) fn each_object(
+        &mut self,
+        kind: &str,
+        out: &mut Emitter<'_>,
+        mut take: impl FnMut(&Object<'_>, &mut Emitter<'_>) -> Result<bool, ForeignError>,
+    ) -> Result<(), ForeignError> {
+        while !out.is_stopped()
+            && let Some(line) = self.next()?
+        {
+            let Some(text) = line.text(out) else { continue };
+            let object = Object { json: &text, origin: line.origin() };
+            if looks_whole(&text) && take(&object, out)? {
+                continue;
+            }
+            for json in line.salvage(&text, out) {
+                let object = Object { json, origin: line.origin() };
+                if !take(&object, out)? {
+                    unknown_shape(kind, &object, out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Option<Line<'_>>, ForeignError> {
+        let mut searched = 0;
+        let mut skipped: u64 = 0;
+        loop {
+            let found = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]);
+            if let Some(at) = found {
+                return Ok(Some(self.cut(searched + at, 1, skipped)));
+            }
+            searched = self.end - self.start;
+            if self.ended {
+                return Ok((searched > 0 || skipped > 0).then(|| self.cut(searched, 0, skipped)));
+            }
+            if searched > LONGEST {
+                skipped += searched as u64;
+                (self.start, self.end, searched) = (0, 0, 0);
+            }
+            self.fill()?;
+        }
+    }
+
+    fn cut(&mut self, len: usize, end: usize, skipped: u64) -> Line<'_> {
+        let (from, offset) = (self.start, self.offset);
+        self.start += len + end;
+        self.offset += skipped + (len + end) as u64;
+        self.number += 1;
+        let oversize = (skipped > 0).then_some(skipped + len as u64);
+        let bytes = &self.buffer[from..from + len];
+        Line { number: self.number, offset, bytes, whole: end == 1, oversize }
+    }
+
+    fn fill(&mut self) -> Result<(), ForeignError> {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        loop {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(read) => {
+                    self.end += read;
+                    self.ended = read == 0;
+                    return Ok(());
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(ForeignError::io(&self.path, e)),
+            }
+        }
+    }
+}
+
+impl Line<'_> {
+    fn origin(&self) -> Origin {
+        Origin { line: Some(self.number), offset: Some(self.offset), id: None }
+    }
+
+    /// The line as text that a JSON parser can take; none when there is nothing in it. NUL runs, broken
+    /// UTF-8 and halves of surrogate pairs are told.
+    fn text(&self, out: &mut Emitter<'_>) -> Option<Cow<'_, str>> {
+        use Severity::{Damage, Warning};
+        let at = self.origin();
+        if let Some(bytes) = self.oversize {
+            let sentence = format!("The line is {bytes} bytes long, more than this reader takes.");
+            out.found("oversize-line", Damage, &at, &sentence, "It was left out.");
+            return None;
+        }
+        let mut bytes = self.bytes;
+        if self.number == 1 {
+            bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+        }
+        let without = without_nuls(bytes);
+        if without.len() < bytes.len() {
+            let sentence = format!("{} NUL bytes stand in the line.", bytes.len() - without.len());
+            out.found(
+                "nul-run",
+                Warning,
+                &at,
+                &sentence,
+                "They were left out; what stands beside them was read.",
+            );
+        }
+        let bytes = without.trim_ascii();
+        if bytes.is_empty() {
+            return None;
+        }
+        if std::str::from_utf8(bytes).is_err() {
+            out.found(
+                "bad-utf8",
+                Warning,
+                &at,
+                "The line holds bytes that are no UTF-8.",
+                "Each stands as U+FFFD.",
+            );
+        } else if !has_surrogate_escape(bytes) {
+            return Some(String::from_utf8_lossy(bytes));
+        }
+        let text = readable_json(bytes);
+        if std::str::from_utf8(bytes).is_ok_and(|before| before != text) {
+            let sentence = "The line holds half of a surrogate pair.";
+            out.found("lone-surrogate", Warning, &at, sentence, "It stands as U+FFFD.");
+        }
+        Some(text)
+    }
+
+    /// The whole JSON objects in a line that is not one.
+    fn salvage<'t>(&self, text: &'t str, out: &mut Emitter<'_>) -> Vec<&'t str> {
+        let (objects, lost) = whole_objects(text);
+        let at = self.origin();
+        match (objects.len(), lost) {
+            (_, 0) if objects.len() > 1 => {
+                let sentence = "Several records stand on one line.";
+                out.found("fused-line", Severity::Warning, &at, sentence, "All of them were read.");
+            }
+            (_, 0) => {}
+            (0, _) if !self.whole => {
+                let sentence = "The last line was not written to its end.";
+                out.found("torn-tail", Severity::Warning, &at, sentence, "It was left out.");
+            }
+            (0, _) => {
+                let sentence = "The line is no JSON: it was cut or overwritten.";
+                out.found(
+                    "torn-line",
+                    Severity::Damage,
+                    &at,
+                    sentence,
+                    "It was left out; what stands around it was read.",
+                );
+            }
+            _ => {
+                let sentence =
+                    format!("{lost} bytes of a broken record share the line with a whole one.");
+                out.found(
+                    "fused-line",
+                    Severity::Damage,
+                    &at,
+                    &sentence,
+                    "The whole one was read.",
+                );
+            }
+        }
+        objects
+    }
+}
+
+fn unknown_shape(kind: &str, object: &Object<'_>, out: &mut Emitter<'_>) {
+    let sentence = "The record has a shape that this reader does not know.";
+    out.found("unknown-record", Severity::Note, &object.origin, sentence, "It was kept as it is.");
+    if let Ok(raw) = serde_json::from_str::<&RawValue>(object.json) {
+        let meta = super::emitter::Meta { origin: object.origin.clone(), ..Default::default() };
+        out.custom(kind, raw, meta);
+    }
+}
+
+fn looks_whole(text: &str) -> bool {
+    text.starts_with('{') && text.ends_with('}') || text.starts_with('[') && text.ends_with(']')
+}
+
+/// NULs at the ends are what an interrupted append leaves.
+fn without_nuls(bytes: &[u8]) -> &[u8] {
+    let start = bytes.iter().position(|&b| b != 0).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|&b| b != 0).map_or(start, |last| last + 1);
+    &bytes[start..end]
+}
+
+fn has_surrogate_escape(bytes: &[u8]) -> bool {
+    memchr::memmem::find_iter(bytes, b"\\u").any(|at| {
+        bytes.get(at + 2).is_some_and(|b| matches!(b, b'd' | b'D'))
+            && bytes
+                .get(at + 3)
+                .is_some_and(|b| matches!(b, b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F'))
+    })
+}
+
+/// The whole objects (or arrays) of a text, in order, and how many bytes belong to none.
+fn whole_objects(text: &str) -> (Vec<&str>, usize) {
+    let (mut objects, mut lost, mut at) = (Vec::new(), 0, 0);
+    while at < text.len() {
+        let rest = &text[at..];
+        let blank = rest.len() - rest.trim_start().len();
+        if blank > 0 {
+            at += blank;
+        } else if let Some(len) = value_at(rest) {
+            objects.push(&rest[..len]);
+            at += len;
+        } else {
+            let next = next_object(rest);
+            lost += next;
+            at += next;
+        }
+    }
+    (objects, lost)
+}
+
+/// The length of the whole object or array with which a text begins.
+fn value_at(text: &str) -> Option<usize> {
+    if !text.starts_with(['{', '[']) {
+        return None;
+    }
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    matches!(values.next(), Some(Ok(_))).then(|| values.byte_offset())
+}
+
+/// Where, behind a broken beginning, a run of whole objects starts that reaches to the end of the line.
+fn next_object(text: &str) -> usize {
+    let starts = memchr::memmem::find_iter(text.as_bytes(), b"{\"").filter(|&at| at > 0);
+    let reaches_end = |&at: &usize| {
+        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<IgnoredAny>();
+        values.by_ref().all(|value| value.is_ok())
+    };
+    starts.take(TRIES).find(reaches_end).unwrap_or(text.len())
+}

@@ -1,0 +1,123 @@
+//! Other agents' sessions, read in place.
+//!
+//! Responsible for: finding their files and reading them as our own records, with every anomaly located.
+//! One module per agent knows its paths, its formats and its traps; everything else is shared. Must not:
+//! write anything (G14), change a file's times, or hold a session in memory: a session is a stream of
+//! [`Item`]s, read as often as needed.
+
+mod agent;
+mod calls;
+mod claude;
+mod cline;
+mod codex;
+mod crush;
+mod emitter;
+mod evo;
+mod facts;
+mod gemini;
+mod goose;
+mod ink;
+mod input;
+mod item;
+mod kimi;
+mod lines;
+mod locate;
+mod opencode;
+mod pi;
+mod qwen;
+mod view;
+
+pub use agent::Agent;
+pub use facts::Facts;
+pub use input::ForeignError;
+pub use item::{Fact, ForeignRecord, Item, Origin, Sink};
+pub use locate::{Located, Roots, Stamp};
+pub use view::{View, pos};
+
+use emitter::Emitter;
+use input::Head;
+use std::path::Path;
+
+/// Reads a session from its beginning and hands over every record, fact and finding, in order.
+///
+/// # Errors
+/// When it cannot be read at all, and when it holds data but nothing that was recognised: that is no
+/// empty session.
+pub fn read(session: &Located, sink: &mut dyn Sink) -> Result<(), ForeignError> {
+    let mut out = Emitter::new(sink);
+    match session.agent {
+        Agent::Claude => claude::read(session, &mut out),
+        Agent::Codex => codex::read(session, &mut out),
+        Agent::Pi => pi::read(session, &mut out),
+        Agent::OpenCode => opencode::read(session, &mut out),
+        Agent::Gemini => gemini::read(session, &mut out),
+        Agent::Ink => ink::read(session, &mut out),
+        Agent::Evo => evo::read(session, &mut out),
+        Agent::Cline => cline::read(session, &mut out),
+        Agent::Goose => goose::read(session, &mut out),
+        Agent::Crush => crush::read(session, &mut out),
+        Agent::Qwen => qwen::read(session, &mut out),
+        Agent::Kimi => kimi::read(session, &mut out),
+    }
+}
+
+/// All sessions of all agents under `roots`, unread, and what could not be listed.
+#[must_use]
+pub fn locate(roots: &Roots) -> (Vec<Located>, Vec<ForeignError>) {
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for agent in Agent::ALL {
+        locate_agent(agent, roots, &mut found, &mut failed);
+    }
+    (found, failed)
+}
+
+fn locate_agent(
+    agent: Agent,
+    roots: &Roots,
+    found: &mut Vec<Located>,
+    failed: &mut Vec<ForeignError>,
+) {
+    match agent {
+        Agent::Claude => claude::locate(roots, found, failed),
+        Agent::Codex => codex::locate(roots, found, failed),
+        Agent::Pi => pi::locate(roots, found, failed),
+        Agent::OpenCode => opencode::locate(roots, found, failed),
+        Agent::Gemini => gemini::locate(roots, found, failed),
+        Agent::Ink => ink::locate(roots, found, failed),
+        Agent::Evo => evo::locate(roots, found, failed),
+        Agent::Cline => cline::locate(roots, found, failed),
+        Agent::Goose => goose::locate(roots, found, failed),
+        Agent::Crush => crush::locate(roots, found, failed),
+        Agent::Qwen => qwen::locate(roots, found, failed),
+        Agent::Kimi => kimi::locate(roots, found, failed),
+    }
+}
+
+/// Whose session a file or folder is, by what is in it.
+///
+/// # Errors
+/// When it cannot be read, or is nobody's.
+pub fn recognise(path: &Path) -> Result<Located, ForeignError> {
+    let (meta, bytes) = input::head(path)?;
+    let head = Head { path, bytes: &bytes };
+    let agent = Agent::ALL.into_iter().find(|agent| recognises(*agent, &head));
+    let agent = agent.ok_or_else(|| ForeignError::NotRecognised { path: path.to_owned() })?;
+    Ok(Located::file(agent, path.to_owned(), &meta))
+}
+
+fn recognises(agent: Agent, head: &Head<'_>) -> bool {
+    match agent {
+        Agent::Claude => claude::recognises(head),
+        Agent::Codex => codex::recognises(head),
+        Agent::Pi => pi::recognises(head),
+        Agent::OpenCode => opencode::recognises(head),
+        Agent::Gemini => gemini::recognises(head),
+        Agent::Ink => ink::recognises(head),
+        Agent::Evo => evo::recognises(head),
+        Agent::Cline => cline::recognises(head),
+        Agent::Goose => goose::recognises(head),
+        Agent::Crush => crush::recognises(head),
+        Agent::Qwen => qwen::recognises(head),
+        Agent::Kimi => kimi::recognises(head),
+    }
+}

@@ -1,0 +1,179 @@
+//! The two views of a session: the transcript (everything) and the context (what the next request would
+//! hold).
+//!
+//! Responsible for: both, from the same stream. The context is built by the same pure function as for our
+//! own sessions; only the records that it needs are held. Must not: know any agent.
+
+use super::facts::Facts;
+use super::input::ForeignError;
+use super::item::{ForeignRecord, Item};
+use super::locate::Located;
+use segno_model::context::{self, Context};
+use segno_model::finding::Finding;
+use segno_model::record::{Compaction, Message};
+use segno_model::{Body, Pos, Record, Seq};
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+/// A session held in memory: all of it, or what the context needs.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// What is known about it.
+    pub facts: Facts,
+    /// The records, in the order of reading.
+    pub records: Vec<ForeignRecord>,
+    /// The current node; none when there is none.
+    pub tip: Option<Seq>,
+    /// What was noticed while reading.
+    pub findings: Vec<Finding>,
+}
+
+impl View {
+    /// Everything. For sessions of any size read the stream instead ([`super::read`]).
+    ///
+    /// # Errors
+    /// As [`super::read`].
+    pub fn transcript(session: &Located) -> Result<Self, ForeignError> {
+        let mut view = Self::default();
+        let mut last = None;
+        super::read(session, &mut |item| {
+            view.note(&mut last, &item);
+            match item {
+                Item::Record(record) => view.records.push(record),
+                Item::Fact(fact) => view.facts.take(fact),
+                Item::Finding(finding) => view.findings.push(finding),
+            }
+            ControlFlow::Continue(())
+        })?;
+        view.tip = view.facts.tip.unwrap_or(last);
+        Ok(view)
+    }
+
+    /// What the context needs. Reads the session twice and holds, besides that, a few dozen bytes per
+    /// record.
+    ///
+    /// # Errors
+    /// As [`super::read`].
+    pub fn active(session: &Located) -> Result<Self, ForeignError> {
+        let mut outline = Outline::default();
+        let mut view = Self::default();
+        let mut last = None;
+        super::read(session, &mut |item| {
+            view.note(&mut last, &item);
+            match item {
+                Item::Record(record) => outline.take(&record),
+                Item::Fact(fact) => view.facts.take(fact),
+                Item::Finding(finding) => view.findings.push(finding),
+            }
+            ControlFlow::Continue(())
+        })?;
+        view.tip = view.facts.tip.unwrap_or(last);
+        let needed = outline.needed(view.tip);
+        super::read(session, &mut |item| {
+            if let Item::Record(record) = item
+                && needed.contains(&record.record.seq())
+            {
+                view.records.push(record);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(view)
+    }
+
+    /// What the next request would hold.
+    #[must_use]
+    pub fn context(&self) -> Context {
+        let main = self.records.iter().filter(|r| r.subagent.is_none());
+        let records: Vec<&Record> = main.map(|r| &r.record).collect();
+        context::build(&records, self.tip.map(pos))
+    }
+
+    fn note(&mut self, last: &mut Option<Seq>, item: &Item) {
+        if let Item::Record(record) = item
+            && record.subagent.is_none()
+            && record.record.is_node()
+        {
+            *last = Some(record.record.seq());
+            self.facts.node();
+        }
+    }
+}
+
+/// The position of a record that has only a number.
+#[must_use]
+pub fn pos(seq: Seq) -> Pos {
+    Pos { seq, offset: 0, crc: 0 }
+}
+
+/// The shape of a session, without what was said.
+#[derive(Debug, Default)]
+struct Outline {
+    parents: HashMap<Seq, Option<Seq>>,
+    compactions: HashMap<Seq, (Option<Seq>, Vec<Seq>)>,
+    /// Results by the record that made the call.
+    results: HashMap<Seq, Vec<Seq>>,
+    edits: Vec<(Seq, Seq)>,
+}
+
+impl Outline {
+    fn take(&mut self, read: &ForeignRecord) {
+        if read.subagent.is_some() {
+            return;
+        }
+        let (record, seq) = (&read.record, read.record.seq());
+        if record.is_node() {
+            self.parents.insert(seq, record.envelope.parent);
+        }
+        match &record.body {
+            Body::Compaction(compaction) => {
+                self.compactions.insert(seq, kept(compaction));
+            }
+            Body::ContextEdit(edit) => self.edits.push((edit.target, seq)),
+            Body::Message(message) => {
+                if let Message::Tool(result) = &**message
+                    && let Some(call) = result.call_seq
+                {
+                    self.results.entry(call).or_default().push(seq);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The path from the tip to what its newest compaction keeps, with all results and edits.
+    fn needed(&self, tip: Option<Seq>) -> HashSet<Seq> {
+        let mut needed = HashSet::new();
+        let mut at = tip;
+        let mut until: Option<Option<Seq>> = None;
+        while let Some(seq) = at {
+            if until.flatten().is_some_and(|first| seq < first) || !needed.insert(seq) {
+                break;
+            }
+            if until.is_none()
+                && let Some((first, kept)) = self.compactions.get(&seq)
+            {
+                needed.extend(kept);
+                until = Some(*first);
+                if first.is_none() {
+                    break;
+                }
+            }
+            at = self.parents.get(&seq).copied().flatten();
+        }
+        let results: Vec<Seq> =
+            needed.iter().filter_map(|seq| self.results.get(seq)).flatten().copied().collect();
+        needed.extend(results);
+        let edits: Vec<Seq> = self
+            .edits
+            .iter()
+            .filter(|(of, _)| needed.contains(of))
+            .map(|(_, edit)| *edit)
+            .collect();
+        needed.extend(edits);
+        needed
+    }
+}
+
+fn kept(compaction: &Compaction) -> (Option<Seq>, Vec<Seq>) {
+    (compaction.first_kept.map(|at| at.seq), compaction.kept.iter().map(|at| at.seq).collect())
+}

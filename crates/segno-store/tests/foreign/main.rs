@@ -1,0 +1,11 @@
+//! Other agents' sessions: every file of the corpus is read, and says what it must.
+
+mod scene;
+
+mod claude;
+mod codex;
+mod gemini;
+mod ink_evo;
+mod opencode;
+mod others;
+mod pi;
