@@ -166,7 +166,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
 /// compaction came after the last one.
 fn begins(records: &[Record]) -> bool {
     let last = |wanted: fn(&Body) -> bool| {
-        records.iter().filter(|r| wanted(&r.body)).map(Record::seq).max()
+        records.iter().filter(|r| wanted(r.body())).map(Record::seq).max()
     };
     let answer = last(|b| matches!(b, Body::Message(m) if matches!(**m, Message::Assistant(_))));
     let boundary = last(|b| matches!(b, Body::Compaction(c) if c.state == CompactionState::Done));

@@ -54,6 +54,7 @@ impl History {
             match item {
                 Scanned::Record(record) => {
                     all.state.apply(&record);
+                    all.findings.extend(not_json(&record));
                     all.records.push(keep(*record));
                 }
                 Scanned::Finding(finding) => all.findings.push(finding),
@@ -67,7 +68,7 @@ impl History {
     /// Line 1, if it could be read.
     #[must_use]
     pub fn header(&self) -> Option<&Header> {
-        self.records.iter().find_map(|record| match &record.body {
+        self.records.iter().find_map(|record| match record.body() {
             Body::Session(header) => Some(header.as_ref()),
             _ => None,
         })
@@ -90,6 +91,19 @@ impl History {
     pub fn damages(&self) -> usize {
         self.findings.iter().filter(|f| f.severity == Severity::Damage).count()
     }
+}
+
+/// A record whose checksum vouches for bytes that are no JSON: whoever wrote it made a mistake.
+fn not_json(record: &Record) -> Option<Finding> {
+    let unread = matches!(record.body(), Body::Unknown { .. }) && as_json(record).is_none();
+    unread.then(|| Finding {
+        code: "not-json",
+        severity: Severity::Warning,
+        seq: Some(record.seq()),
+        sentence: format!("record {} was written like this, and is no JSON", record.seq()),
+        done: "it is kept and skipped".to_owned(),
+        ..Finding::default()
+    })
 }
 
 /// The text of blocks, with a word for what is no text.
@@ -117,7 +131,7 @@ pub fn stored_text(text: &Stored) -> String {
 /// Who speaks in a record, as one word.
 #[must_use]
 pub fn role(record: &Record) -> &str {
-    match &record.body {
+    match record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) if user.notice.is_some() => "notice",
             Message::User(_) => "user",
@@ -131,7 +145,7 @@ pub fn role(record: &Record) -> &str {
 /// What a record says, in short.
 #[must_use]
 pub fn gist(record: &Record) -> String {
-    match &record.body {
+    match record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => blocks_text(&user.content),
             Message::Assistant(reply) => {

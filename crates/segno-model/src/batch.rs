@@ -110,7 +110,7 @@ fn checkpoint_due(batch: &Batch, every: u64) -> Option<Draft> {
     let compacted = batch
         .records
         .iter()
-        .any(|r| matches!(&r.body, Body::Compaction(c) if c.state == CompactionState::Done));
+        .any(|r| matches!(r.body(), Body::Compaction(c) if c.state == CompactionState::Done));
     let in_force = &batch.state.in_force;
     let since = batch.state.end.saturating_sub(in_force.checkpoint_at.unwrap_or(0));
     (compacted || since >= every)
@@ -129,8 +129,7 @@ fn plan_one(state: &State, synced: Option<Seq>, draft: Draft) -> Result<Record, 
             "it is too long to be one record (1 MiB); put what is long into a file",
         ));
     }
-    let crc = line::split_crc(&line).map_or(0, |(_, crc)| crc);
-    Ok(Record { envelope, body, crc, offset: state.end, line: line.into() })
+    Ok(Record::written(envelope, body, line, state.end))
 }
 
 /// The tip's seq, and its position when it is not the node written last.

@@ -2,14 +2,17 @@
 //!
 //! Responsible for: the envelope, its checksum, and reading JSON that strict parsers refuse (lone
 //! surrogates, broken UTF-8). Must not: know about files, neighbouring lines or what to do with a bad
-//! line; judging is [`crate::judge`]. The format is `docs/format/session-log.md`.
+//! line; judging is [`crate::judge`]. The format is `docs/format/session-log.md`; what is looked at
+//! when is `docs/decisions/0007`.
+
+mod head;
 
 use crate::id::{Pos, Seq};
 use crate::record::Body;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What every line carries besides its body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,13 +36,15 @@ pub struct Envelope {
     pub synced: Option<Seq>,
 }
 
-/// A record as read or written: its envelope, its body and its exact bytes.
+/// A record as read or written: its envelope, its body and its exact bytes. The body is read when it
+/// is asked for first: whoever goes through a whole log needs few of them.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// The envelope.
     pub envelope: Envelope,
-    /// The content.
-    pub body: Body,
+    body: OnceLock<Body>,
+    /// Where the body's own members begin in a line as this version writes them; 0 in others.
+    own: usize,
     /// Its checksum as stored.
     pub crc: u32,
     /// Where its line begins, counted from the end of line 1; 0 for line 1 itself.
@@ -49,6 +54,39 @@ pub struct Record {
 }
 
 impl Record {
+    /// A record whose body is known, because it is being written.
+    pub(crate) fn written(envelope: Envelope, body: Body, line: Vec<u8>, offset: u64) -> Self {
+        let crc = split_crc(&line).map_or(0, |(_, crc)| crc);
+        Self { envelope, body: body.into(), own: 0, crc, offset, line: line.into() }
+    }
+
+    /// The content.
+    pub fn body(&self) -> &Body {
+        self.body.get_or_init(|| self.read_body())
+    }
+
+    /// The content alone.
+    #[must_use]
+    pub fn into_body(self) -> Body {
+        match self.body.into_inner() {
+            Some(body) => body,
+            None => Self { body: OnceLock::new(), ..self }.read_body(),
+        }
+    }
+
+    /// The same record with as much of its content as the caller still needs, and without its line.
+    #[must_use]
+    pub fn reduced(self, keep: impl FnOnce(Body) -> Body) -> Self {
+        let (envelope, own, crc, offset) = (self.envelope.clone(), self.own, self.crc, self.offset);
+        let body = keep(self.into_body());
+        Self { envelope, body: body.into(), own, crc, offset, line: Arc::default() }
+    }
+
+    fn read_body(&self) -> Body {
+        let json = readable_json(&self.line);
+        Body::parse(&self.envelope.kind, &json, json.get(self.own..).unwrap_or_default())
+    }
+
     /// The record's number.
     #[must_use]
     pub fn seq(&self) -> Seq {
@@ -66,8 +104,15 @@ impl Record {
     /// follows it stays connected.
     #[must_use]
     pub fn is_node(&self) -> bool {
-        match &self.body {
-            Body::Unknown { kind, .. } => self.envelope.parent.is_some() || kind == "message",
+        let Envelope { kind, parent, .. } = &self.envelope;
+        if kind == "message" {
+            return true;
+        }
+        if parent.is_none() && !Body::kind_is_node(kind) {
+            return false;
+        }
+        match self.body() {
+            Body::Unknown { .. } => parent.is_some(),
             body => body.is_node(),
         }
     }
@@ -114,12 +159,14 @@ pub fn split_crc(line: &[u8]) -> Option<(&[u8], u32)> {
     if !tail.starts_with(CRC_KEY) || !tail.ends_with(b"\"}") {
         return None;
     }
-    let hex = &tail[CRC_KEY.len()..CRC_KEY.len() + 8];
-    if !hex.iter().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b)) {
-        return None;
-    }
-    let stored = u32::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?;
+    let stored = crc_digits(&tail[CRC_KEY.len()..CRC_KEY.len() + 8])?;
     Some((&line[..start], stored))
+}
+
+/// A checksum from its eight digits; upper-case ones are nobody's.
+fn crc_digits(hex: &[u8]) -> Option<u32> {
+    let digits = hex.len() == 8 && hex.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    digits.then(|| u32::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()).flatten()
 }
 
 /// Encodes one record as a line without its line end.
@@ -142,42 +189,30 @@ pub fn encode(envelope: &Envelope, body: &Body) -> Result<Vec<u8>, serde_json::E
 
 /// Reads one line (without its line end) that begins `offset` bytes after the end of line 1.
 ///
+/// A matching checksum vouches for the bytes behind an envelope as this version writes it: they are
+/// looked at when the body is asked for. Any other line must be JSON from its first to its last byte.
+///
 /// # Errors
 /// [`LineError`]; an unreadable *body* is not an error but [`Body::Unknown`].
 pub fn decode(line: &[u8], offset: u64) -> Result<Record, LineError> {
-    let Some((covered, stored)) = split_crc(line) else {
-        return Err(parse_envelope(&readable_json(line)).err().unwrap_or(LineError::NoChecksum));
-    };
-    let actual = checksum(covered);
-    let json = readable_json(line);
-    if actual == stored
-        && let Some((envelope, body)) = parse_own(&json)
+    if let Some((covered, stored)) = split_crc(line)
+        && let Some((envelope, own)) = head::read(covered)
+        && checksum(covered) == stored
     {
-        return Ok(Record { envelope, body, crc: stored, offset, line: line.into() });
+        return Ok(unread(envelope, own, (line, stored), offset));
     }
-    let parsed = parse_envelope(&json)?;
-    if actual != stored {
-        return Err(LineError::Altered { seq: parsed.seq, stored, actual });
-    }
-    Ok(assemble(parsed, &json, line, stored, offset))
+    decode_slowly(line, offset)
 }
 
-/// Reads a line as this version writes them, going over its content once; none when it is not one of
-/// those. Nested objects cannot pass for the envelope: cut behind their type, they are not closed.
-fn parse_own(json: &str) -> Option<(Envelope, Body)> {
-    const KIND: &[u8] = b"\"type\":\"";
-    const SYNCED: &[u8] = b",\"synced\":";
-    let bytes = json.as_bytes();
-    let kind = memchr::memmem::find(bytes, KIND)? + KIND.len();
-    let mut end = kind + memchr::memchr(b'"', &bytes[kind..])? + 1;
-    if bytes[end..].starts_with(SYNCED) {
-        let digits = &bytes[end + SYNCED.len()..];
-        end += SYNCED.len() + digits.iter().take_while(|b| b.is_ascii_digit()).count();
+/// Reads any line, going over all of its JSON.
+fn decode_slowly(line: &[u8], offset: u64) -> Result<Record, LineError> {
+    let envelope = parse_envelope(&readable_json(line))?;
+    let (covered, stored) = split_crc(line).ok_or(LineError::NoChecksum)?;
+    let actual = checksum(covered);
+    if actual != stored {
+        return Err(LineError::Altered { seq: envelope.seq, stored, actual });
     }
-    let (head, own) = json.split_at_checked(end)?;
-    let envelope = parse_envelope(&format!("{head}}}")).ok()?;
-    let body = Body::parse(&envelope.kind, json, own);
-    (!matches!(body, Body::Unknown { .. })).then_some((envelope, body))
+    Ok(unread(envelope, 0, (line, stored), offset))
 }
 
 /// Reads a line whose checksum a person has accepted, or that a caller will show as altered.
@@ -185,15 +220,13 @@ fn parse_own(json: &str) -> Option<(Envelope, Body)> {
 /// # Errors
 /// [`LineError`] when it is not even well-formed.
 pub fn decode_unchecked(line: &[u8], offset: u64) -> Result<Record, LineError> {
-    let json = readable_json(line);
-    let parsed = parse_envelope(&json)?;
+    let envelope = parse_envelope(&readable_json(line))?;
     let stored = split_crc(line).ok_or(LineError::NoChecksum)?.1;
-    Ok(assemble(parsed, &json, line, stored, offset))
+    Ok(unread(envelope, 0, (line, stored), offset))
 }
 
-fn assemble(envelope: Envelope, json: &str, line: &[u8], crc: u32, offset: u64) -> Record {
-    let body = Body::parse(&envelope.kind, json, "");
-    Record { envelope, body, crc, offset, line: line.into() }
+fn unread(envelope: Envelope, own: usize, (line, crc): (&[u8], u32), offset: u64) -> Record {
+    Record { envelope, body: OnceLock::new(), own, crc, offset, line: line.into() }
 }
 
 fn parse_envelope(json: &str) -> Result<Envelope, LineError> {

@@ -52,7 +52,7 @@ impl State {
 
     fn apply_body(&mut self, record: &Record) {
         let now = &mut self.in_force;
-        match &record.body {
+        match record.body() {
             Body::Message(message) => self.apply_message(record, message),
             Body::Run(run) => self.apply_run(run.run, &run.state),
             Body::Action(action) => {

@@ -282,7 +282,7 @@ impl<'a> Tree<'a> {
     pub fn stats(&self, tip: Option<Seq>) -> PathStats {
         let mut stats = PathStats::default();
         for record in self.path(tip) {
-            let Body::Message(message) = &record.body else { continue };
+            let Body::Message(message) = record.body() else { continue };
             match &**message {
                 Message::User(_) => stats.prompts += u64::from(is_prompt(record)),
                 Message::Tool(_) => stats.results += 1,
@@ -301,7 +301,7 @@ impl<'a> Tree<'a> {
 /// Whether a record is something that the person said (and not a notice that Segno wrote).
 #[must_use]
 pub fn is_prompt(record: &Record) -> bool {
-    matches!(&record.body, Body::Message(m) if matches!(&**m, Message::User(u) if u.notice.is_none()))
+    matches!(record.body(), Body::Message(m) if matches!(&**m, Message::User(u) if u.notice.is_none()))
 }
 
 /// The node's parent by index, and the named one when it is missing.
@@ -323,7 +323,7 @@ fn nearest(nodes: &[Node<'_>], seq: Seq) -> Option<usize> {
 fn labels<R: Borrow<Record>>(records: &[R]) -> BTreeMap<Seq, &str> {
     let mut labels = BTreeMap::new();
     for record in records {
-        let given: Vec<(Seq, &str)> = match &record.borrow().body {
+        let given: Vec<(Seq, &str)> = match record.borrow().body() {
             Body::Label(l) => vec![(l.target.seq, l.label.as_str())],
             Body::Checkpoint(c) => {
                 labels.clear();

@@ -17,11 +17,11 @@ fn examples_decode_and_encode_to_the_same_bytes() {
     for example in examples() {
         let record = line::decode(example.as_bytes(), 0).expect(example);
         assert!(
-            !matches!(record.body, segno_model::Body::Unknown { .. }),
+            !matches!(record.body(), segno_model::Body::Unknown { .. }),
             "{example}: {:?}",
-            record.body
+            record.body()
         );
-        let again = line::encode(&record.envelope, &record.body).expect("encodes");
+        let again = line::encode(&record.envelope, record.body()).expect("encodes");
         assert_eq!(String::from_utf8_lossy(&again), example);
     }
 }

@@ -186,7 +186,7 @@ fn a_checkpoint_equals_the_records_before_it() {
         let draft = Draft::new(Timestamp(1), body);
         let planned = batch::plan(&before, None, vec![draft]).unwrap();
         let record = planned.records[0].clone();
-        let Body::Checkpoint(checkpoint) = &record.body else { panic!("a checkpoint") };
+        let Body::Checkpoint(checkpoint) = record.body() else { panic!("a checkpoint") };
         let mut resumed = State::from_checkpoint(&record, checkpoint);
         assert_eq!(resumed.next_seq, before.next_seq + 1);
         assert_eq!(resumed.end, planned.state.end);
@@ -428,6 +428,6 @@ fn raw_json_of_several_lines_is_the_same_before_and_after_reopening() {
         let batch = segno_model::batch::plan(&state, None, drafts).expect("planned");
         let record = &batch.records[0];
         let read = segno_model::line::decode(&record.line, record.offset).expect("intact");
-        assert_eq!(format!("{:?}", record.body), format!("{:?}", read.body));
+        assert_eq!(format!("{:?}", record.body()), format!("{:?}", read.body()));
     }
 }

@@ -85,7 +85,7 @@ async fn results_name_their_calls_and_replies_their_requests() {
     let (mut request, mut reply) = (None::<Seq>, None::<Seq>);
     let mut checked = 0;
     for record in scene.records() {
-        match &record.body {
+        match record.body() {
             Body::Request(_) => request = Some(record.seq()),
             Body::Message(message) => match &**message {
                 Message::Assistant(assistant) => {
@@ -111,7 +111,7 @@ async fn the_whole_of_a_long_output_is_kept() {
     let mut scene = Scene::new();
     let tools = PlannedTools::new(&scene.store);
     scene.run(&[Say::Calls(&[("a", "big")]), Say::Text("ok")], &tools).await.expect("runs");
-    let whole = scene.records().into_iter().find_map(|record| match record.body {
+    let whole = scene.records().into_iter().find_map(|record| match record.into_body() {
         Body::Message(message) => match *message {
             Message::Tool(result) => result.whole,
             _ => None,

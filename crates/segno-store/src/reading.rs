@@ -80,30 +80,35 @@ impl<D: Disk> LogFile<D> {
 
     /// Hands every line over, without its line end, until the visitor returns false.
     fn lines(&self, visit: &mut dyn FnMut(&[u8], bool) -> bool) -> Result<(), StoreError> {
-        let mut block = vec![0; self.block];
-        let mut pending = Vec::new();
-        let mut at = 0;
+        let mut buffer = vec![0; self.block];
+        // What of the buffer is filled, and how much of that is known to hold no line end.
+        let (mut filled, mut at) = (0, 0);
         while at < self.len {
-            let want = usize::try_from(self.len - at).map_or(block.len(), |n| n.min(block.len()));
-            let read = read_full(&self.file, &mut block[..want], at)
+            if filled == buffer.len() {
+                buffer.resize(2 * filled, 0);
+            }
+            let room = buffer.len() - filled;
+            let want = usize::try_from(self.len - at).map_or(room, |n| n.min(room));
+            let read = read_full(&self.file, &mut buffer[filled..filled + want], at)
                 .map_err(|e| store_error("reading", &self.path, e))?;
             if read == 0 {
                 break;
             }
             at += read as u64;
-            let mut rest = &block[..read];
-            while let Some(end) = memchr::memchr(b'\n', rest) {
-                pending.extend_from_slice(&rest[..end]);
-                rest = &rest[end + 1..];
-                if !visit(&pending, true) {
+            let (old, mut line) = (filled, 0);
+            filled += read;
+            for end in memchr::memchr_iter(b'\n', &buffer[old..filled]) {
+                let end = old + end;
+                if !visit(&buffer[line..end], true) {
                     return Ok(());
                 }
-                pending.clear();
+                line = end + 1;
             }
-            pending.extend_from_slice(rest);
+            buffer.copy_within(line..filled, 0);
+            filled -= line;
         }
-        if !pending.is_empty() {
-            visit(&pending, false);
+        if filled > 0 {
+            visit(&buffer[..filled], false);
         }
         Ok(())
     }

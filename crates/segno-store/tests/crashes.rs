@@ -219,7 +219,7 @@ fn a_disk_that_is_full_at_the_first_append_keeps_everything_for_the_next() {
     disk.inject(Fault { on: OpKind::Write, after: 1, error, forever: false });
     assert!(matches!(append(&mut log, "two"), Err(StoreError::NoRoom(_))));
     append(&mut log, "two").unwrap();
-    let kinds: Vec<_> = scan(&store, &id(1)).iter().map(|r| r.body.kind().to_owned()).collect();
+    let kinds: Vec<_> = scan(&store, &id(1)).iter().map(|r| r.envelope.kind.clone()).collect();
     assert_eq!(kinds, ["session", "message", "repair", "message"]);
 }
 
@@ -310,7 +310,7 @@ fn a_torn_tail_is_set_aside_once_and_the_next_append_stands_on_its_own_line() {
     append(&mut log, "three").unwrap();
     assert!(disk.peek(&path).unwrap().starts_with(&good));
     let records = scan(&store, &id(1));
-    let kinds: Vec<_> = records.iter().map(|r| r.body.kind()).collect();
+    let kinds: Vec<_> = records.iter().map(|r| r.envelope.kind.as_str()).collect();
     assert_eq!(kinds, ["session", "message", "repair", "message", "message"]);
     let line = String::from_utf8_lossy(&records[2].line).into_owned();
     let file = line.split("\"file\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();

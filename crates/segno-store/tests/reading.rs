@@ -210,7 +210,7 @@ fn an_altered_line_counts_only_after_a_person_accepted_it() {
     let opened = repaired(damaged, plan).unwrap();
     let said = |m: &Message| matches!(m, Message::User(_));
     let users =
-        opened.active.records.iter().filter(|r| matches!(&r.body, Body::Message(m) if said(m)));
+        opened.active.records.iter().filter(|r| matches!(r.body(), Body::Message(m) if said(m)));
     let users: Vec<_> = users.map(sessions::text_of).collect();
     assert_eq!(users, ["one", "2wo and more", "three", "four"]);
     drop(opened);

@@ -17,7 +17,7 @@ fn kinds(log: &[u8]) -> Vec<String> {
         let offset = if seq == 0 { 0 } else { start };
         let record = decode(&line[..line.len() - 1], offset).expect("an intact line");
         assert_eq!(record.seq(), seq as u64);
-        assert!(!matches!(record.body, Body::Unknown { .. }), "{record:?}");
+        assert!(!matches!(record.body(), Body::Unknown { .. }), "{record:?}");
         kinds.push(record.envelope.kind.clone());
         start = record.offset + if seq == 0 { 0 } else { line.len() as u64 };
     }

@@ -184,7 +184,7 @@ async fn nothing_changed_nothing_is_said() {
     let mut agent = scene.resume(around()).await;
     scene.say(&mut agent, "three?").await;
     let environments = agent.session.records();
-    let environments = environments.iter().filter(|r| matches!(r.body, Body::Environment(_)));
+    let environments = environments.iter().filter(|r| matches!(r.body(), Body::Environment(_)));
     assert_eq!(environments.count(), 1);
     assert_eq!(scene.last_request().0, "SYSTEM A");
     assert!(scene.server.violations().is_empty(), "{:?}", scene.server.violations());

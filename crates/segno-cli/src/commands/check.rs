@@ -25,7 +25,6 @@ use segno_model::store::SessionStore as _;
 use segno_model::tree::Tree;
 use segno_model::{Record, SessionId};
 use serde::Serialize;
-use std::sync::Arc;
 
 /// Everything that was found.
 #[derive(Debug, Serialize)]
@@ -115,7 +114,7 @@ pub async fn examine(stores: &Stores, id: &SessionId) -> Result<Report, CliError
 
 /// A record without what was said in it: where it stands, its calls, and whose result it is.
 fn outline(record: Record) -> Record {
-    let body = match record.body {
+    record.reduced(|body| match body {
         Body::Message(message) => Body::Message(Box::new(match *message {
             Message::User(user) => Message::User(UserMessage { content: Vec::new(), ..user }),
             Message::Assistant(reply) => Message::Assistant(AssistantMessage {
@@ -129,8 +128,7 @@ fn outline(record: Record) -> Record {
             Body::Compaction(Box::new(Compaction { summary: None, native: None, ..*compaction }))
         }
         other => other,
-    };
-    Record { body, line: Arc::default(), ..record }
+    })
 }
 
 fn call(call: &ToolCall) -> AssistantBlock {
@@ -166,7 +164,7 @@ fn newer_format(history: &History) -> Option<Finding> {
 
 /// Records that are intact and not understood; one finding for all of them.
 fn unknown_records(history: &History) -> Option<Finding> {
-    let mut unknown = history.records.iter().filter(|r| matches!(r.body, Body::Unknown { .. }));
+    let mut unknown = history.records.iter().filter(|r| matches!(r.body(), Body::Unknown { .. }));
     let first = unknown.next()?;
     let more = unknown.count();
     let behind = if more == 0 { String::new() } else { format!(", and {more} more") };

@@ -109,7 +109,7 @@ async fn without_the_result(
     tell.step("The control: a copy of the session that ends before the tool's result");
     let records = stage.records(id).await?;
     let result = records.iter().find(
-        |record| matches!(&record.body, Body::Message(m) if matches!(&**m, Message::Tool(_))),
+        |record| matches!(record.body(), Body::Message(m) if matches!(&**m, Message::Tool(_))),
     );
     let result = result.ok_or_else(|| CliError::failed("The log holds no tool result."))?;
     let copy = stage.fork_before(id, result.seq()).await?;

@@ -124,11 +124,11 @@ impl<'a> Narrator<'a> {
 fn row(record: &Record) -> Text {
     let role = role(record);
     let tone = if role.is_some() { Tone::Plain } else { Tone::Dim };
-    let head = format!("  {:>6}   {:<12}  ", record.seq(), record.body.kind());
+    let head = format!("  {:>6}   {:<12}  ", record.seq(), record.envelope.kind);
     Text::default()
         .with(tone, &head)
         .with(Tone::Strong, &format!("{:<11}", role.unwrap_or_default()))
-        .with_text(Text::line(tone, &summary(&record.body)))
+        .with_text(Text::line(tone, &summary(record.body())))
 }
 
 /// A record in a few words.

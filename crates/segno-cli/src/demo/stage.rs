@@ -212,7 +212,7 @@ impl Stage {
         wait(process, async || {
             let id = self.store.list().await.ok()?.pop()?.id;
             let records = self.records(&id).await.ok()?;
-            let ended = |r: &Record| matches!(&r.body, Body::Run(Run { state, .. }) if matches!(state, RunState::Ended { .. }));
+            let ended = |r: &Record| matches!(r.body(), Body::Run(Run { state, .. }) if matches!(state, RunState::Ended { .. }));
             records.iter().any(ended).then_some(id)
         })
         .await
@@ -329,7 +329,7 @@ impl Stage {
 /// The role of a message.
 #[must_use]
 pub(super) fn role(record: &Record) -> Option<&'static str> {
-    let Body::Message(message) = &record.body else { return None };
+    let Body::Message(message) = record.body() else { return None };
     Some(match &**message {
         Message::User(_) => "user",
         Message::Assistant(_) => "assistant",

@@ -109,7 +109,7 @@ impl<'a> TextWatch<'a> {
     }
 
     fn recorded(&mut self, record: &Record) {
-        match &record.body {
+        match record.body() {
             Body::Message(message) => match &**message {
                 Message::Tool(result) => self.result(result),
                 Message::Assistant(_) => self.settle(),

@@ -149,7 +149,7 @@ impl Interactive<'_> {
                 .next("/tree shows the numbers.")
         };
         let record = tree.node(seq).ok_or_else(missing)?;
-        let (tip, draft) = match &record.body {
+        let (tip, draft) = match record.body() {
             Body::Message(message) => match &**message {
                 Message::User(user) if user.notice.is_none() => {
                     let before = tree.parent(seq).and_then(|parent| tree.node(parent));

@@ -67,7 +67,7 @@ pub(super) fn show_pending<L: SessionLog>(session: &Session<L>, screen: &mut Scr
 }
 
 fn is_prompt(record: &Record) -> bool {
-    matches!(&record.body, Body::Message(m) if matches!(&**m, Message::User(u) if u.notice.is_none()))
+    matches!(record.body(), Body::Message(m) if matches!(&**m, Message::User(u) if u.notice.is_none()))
 }
 
 /// What the person said, without attached files.

@@ -17,6 +17,13 @@ fn replaced(line: &[u8], from: &str, to: &str) -> Vec<u8> {
     String::from_utf8(line.to_vec()).unwrap().replace(from, to).into_bytes()
 }
 
+/// A line with the checksum that its bytes have now.
+fn resealed(line: &[u8]) -> Vec<u8> {
+    let (covered, _) = segno_model::line::split_crc(line.trim_ascii_end()).unwrap();
+    let crc = format!(",\"crc\":\"{:08x}\"}}\n", segno_model::line::checksum(covered));
+    [covered, crc.as_bytes()].concat()
+}
+
 type Change = fn(Vec<Vec<u8>>) -> Vec<Vec<u8>>;
 
 /// What is done to the log, and the findings and the exit code that come of it.
@@ -108,6 +115,15 @@ const CASES: &[(&str, Change, &str, i32)] = &[
         },
         "note blank",
         0,
+    ),
+    (
+        "a line that was sealed and is no JSON",
+        |mut lines| {
+            lines[6] = resealed(&replaced(&lines[6], "\"five\"", "five"));
+            lines
+        },
+        "warning not-json, note unknown-record",
+        1,
     ),
     (
         "a broken header",

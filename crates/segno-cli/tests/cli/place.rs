@@ -109,7 +109,7 @@ impl Place {
 
     /// The only session as one line: `user assistant tool … | completed …`.
     pub(crate) fn story(&self) -> String {
-        let words = self.records().into_iter().filter_map(|record| match record.body {
+        let words = self.records().into_iter().filter_map(|record| match record.into_body() {
             Body::Message(message) => Some(match *message {
                 Message::User(_) => "user".to_owned(),
                 Message::Assistant(m) if m.partial => "half".to_owned(),

@@ -83,7 +83,7 @@ fn killed_and_resumed(place: &Place, kill: impl FnOnce(&Place, &mut Child), abou
 
 fn inputs(place: &Place) -> Vec<String> {
     let records = place.records();
-    let words = records.iter().filter_map(|record| match &record.body {
+    let words = records.iter().filter_map(|record| match record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => user.content.iter().find_map(|block| match block {
                 segno_model::record::Block::Text { text } => Some(text.head().to_owned()),

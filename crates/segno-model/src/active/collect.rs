@@ -156,7 +156,8 @@ fn missing(loader: &Loader, broken: &Broken) -> Damage {
 /// Damage that no reference on the path ran into can still be in the active context: where the header
 /// should be; behind the last record that says where the tip is; behind a call without a result.
 fn block_what_may_be_active(loader: &Loader, damages: &mut [Damage]) {
-    let moves_tip = |r: &Record| r.is_node() || matches!(r.body, Body::Tip(_));
+    let moves_tip =
+        |r: &Record| r.is_node() || (r.envelope.kind == "tip" && matches!(r.body(), Body::Tip(_)));
     let tip_set = loader.accepted.values().rev().find(|r| moves_tip(r)).map(|r| r.seq());
     let certain = tip_set.max(loader.checkpoint);
     let first_open = loader.walk.unanswered.iter().min().copied();
@@ -186,7 +187,7 @@ fn first_record(loader: &Loader) -> Option<&Record> {
 }
 
 fn header(first: &Record) -> Option<Header> {
-    match &first.body {
+    match first.body() {
         Body::Session(header) => Some((**header).clone()),
         _ => None,
     }
@@ -216,7 +217,7 @@ fn needed(loader: &Loader, edits: &BTreeMap<Seq, Pos>) -> Vec<Record> {
         if record.is_node() {
             on_path = path.contains(seq);
         }
-        let chosen = match &record.body {
+        let chosen = match record.body() {
             Body::ContextEdit(edit) => {
                 let target = edit.target;
                 let in_force = edits.get(&target).is_some_and(|pos| pos.seq == *seq);
@@ -242,7 +243,7 @@ impl<'a> Calls<'a> {
         let mut calls = Self { replies: BTreeSet::new(), ids: BTreeSet::new() };
         for seq in loader.walk.path.iter().chain(&loader.walk.kept) {
             let Some(record) = loader.accepted.get(seq) else { continue };
-            if let Body::Message(message) = &record.body
+            if let Body::Message(message) = record.body()
                 && let Message::Assistant(reply) = &**message
             {
                 calls.replies.insert(*seq);
@@ -253,7 +254,7 @@ impl<'a> Calls<'a> {
     }
 
     fn are_answered_by(&self, record: &Record) -> bool {
-        let Body::Message(message) = &record.body else { return false };
+        let Body::Message(message) = record.body() else { return false };
         let Message::Tool(result) = &**message else { return false };
         match result.call_seq {
             Some(reply) => self.replies.contains(&reply),

@@ -279,10 +279,9 @@ impl Loader {
             let stands = self.accepted.get(&node.seq).is_none_or(|r| r.pos() == node);
             stands && (whole || (first <= node.seq && first < record.seq()))
         };
-        self.accepted.values().rev().find_map(|record| match &record.body {
-            Body::Checkpoint(checkpoint) if trusted(record, checkpoint) => Some(record.seq()),
-            _ => None,
-        })
+        let mut newest_first = self.accepted.values().rev();
+        let found = newest_first.find(|r| checkpoint_of(r).is_some_and(|c| trusted(r, c)));
+        found.map(|record| record.seq())
     }
 
     /// Folds the records after the checkpoint, or all of them.
@@ -291,7 +290,7 @@ impl Loader {
         let mut rest = self.accepted.range(checkpoint.unwrap_or(0)..);
         if checkpoint.is_some()
             && let Some((_, record)) = rest.next()
-            && let Body::Checkpoint(checkpoint) = &record.body
+            && let Some(checkpoint) = checkpoint_of(record)
         {
             self.state = State::from_checkpoint(record, checkpoint);
             // Whatever comes to light before a trusted checkpoint is no tail any more.
@@ -365,7 +364,7 @@ pub(super) fn sequence(part: &image::Part, settled: &Settled) -> Vec<crate::judg
     let whole = part.start == 0;
     let mut sequencer = Sequencer::new(whole);
     for (i, line) in part.lines.iter().enumerate() {
-        sequencer.push(line, whole.then_some(i as u64 + 1), settled);
+        sequencer.push(line.clone(), whole.then_some(i as u64 + 1), settled);
     }
     sequencer.finish();
     std::iter::from_fn(|| sequencer.next_fact()).collect()
@@ -373,7 +372,18 @@ pub(super) fn sequence(part: &image::Part, settled: &Settled) -> Vec<crate::judg
 
 fn holds_checkpoint(part: &image::Part) -> bool {
     let mut records = part.lines.iter().flat_map(|l| &l.pieces).filter_map(|p| p.kind.record());
-    records.any(|record| matches!(record.body, Body::Checkpoint(_)))
+    records.any(|record| checkpoint_of(record).is_some())
+}
+
+/// The checkpoint that a record is; looks into no other record's body.
+fn checkpoint_of(record: &Record) -> Option<&Checkpoint> {
+    match record.envelope.kind.as_str() {
+        "checkpoint" => match record.body() {
+            Body::Checkpoint(checkpoint) => Some(checkpoint),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn is_record(line: &Line, pos: Pos, settled: &Settled) -> bool {

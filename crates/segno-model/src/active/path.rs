@@ -105,7 +105,7 @@ impl Loader {
         }
         walk.path.push(seq);
         if walk.compaction.is_none()
-            && let Body::Compaction(compaction) = &node.body
+            && let Body::Compaction(compaction) = node.body()
             && compaction.state == CompactionState::Done
         {
             walk.compaction = Some(node.clone());
@@ -162,7 +162,7 @@ impl Loader {
     /// Looks up the single records that the compaction keeps.
     fn load_kept(&mut self) -> Option<Need> {
         let compaction = self.walk.compaction.clone()?;
-        let Body::Compaction(body) = &compaction.body else { return None };
+        let Body::Compaction(body) = compaction.body() else { return None };
         let before = self.file_offset(&compaction);
         for pos in &body.kept {
             let child = Some(compaction.seq());
@@ -258,7 +258,7 @@ impl Loader {
     fn results(&self) -> Results<'_> {
         let mut results = Results::default();
         for (seq, record) in &self.accepted {
-            let Body::Message(message) = &record.body else { continue };
+            let Body::Message(message) = record.body() else { continue };
             let Message::Tool(result) = &**message else { continue };
             match result.call_seq {
                 Some(reply) => {
@@ -278,7 +278,7 @@ struct Results<'a> {
 }
 
 fn is_answered(reply: &Record, results: &Results<'_>) -> bool {
-    let Body::Message(message) = &reply.body else { return true };
+    let Body::Message(message) = reply.body() else { return true };
     let Message::Assistant(assistant) = &**message else { return true };
     let mut calls: BTreeMap<&str, usize> = BTreeMap::new();
     for call in assistant.calls() {

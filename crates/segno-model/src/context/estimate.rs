@@ -58,7 +58,7 @@ impl Parts<'_> {
     fn last_usage(&self) -> Option<(Seq, u64)> {
         let boundary = self.nodes.iter().find(|(place, ..)| *place == Place::Boundary);
         let after = boundary.map(|(_, record, _)| record.seq());
-        let edit = self.records.iter().rev().find_map(|record| match &record.body {
+        let edit = self.records.iter().rev().find_map(|record| match record.body() {
             Body::ContextEdit(edit) if self.places.at(edit.target).is_some() => Some(record.seq()),
             _ => None,
         });
@@ -69,7 +69,7 @@ impl Parts<'_> {
 }
 
 fn reported(record: &Record) -> Option<(Seq, u64)> {
-    let Body::Message(message) = &record.body else { return None };
+    let Body::Message(message) = record.body() else { return None };
     let Message::Assistant(reply) = &**message else { return None };
     let tokens = reply.usage.as_ref()?.context().min(MOST_TOKENS);
     (tokens > 0).then_some((record.seq(), tokens))

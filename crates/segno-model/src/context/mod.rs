@@ -177,7 +177,7 @@ pub fn needed<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Vec<Seq> {
         parts.places.at(seq).is_some_and(|place| place != Place::Summarised)
             || parts.results.concerns_turn(seq)
     };
-    let is_needed = |record: &&&Record| match &record.body {
+    let is_needed = |record: &&&Record| match record.body() {
         Body::ContextEdit(edit) => is_part(edit.target),
         _ => is_part(record.seq()),
     };

@@ -82,7 +82,7 @@ pub(super) fn places<'a>(tree: &Tree<'a>, records: &[&Record], tip: Option<Pos>)
 }
 
 fn as_boundary(record: &Record) -> Option<&Compaction> {
-    match &record.body {
+    match record.body() {
         Body::Compaction(compaction) if record.is_node() => Some(compaction),
         _ => None,
     }

@@ -13,7 +13,7 @@ use crate::tree::Tree;
 use std::collections::HashMap;
 
 pub(super) fn result_of(record: &Record) -> Option<&ToolMessage> {
-    match &record.body {
+    match record.body() {
         Body::Message(message) => match &**message {
             Message::Tool(result) => Some(result),
             _ => None,

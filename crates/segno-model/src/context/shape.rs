@@ -47,7 +47,7 @@ impl<'a> Edits<'a> {
     pub(super) fn in_force(records: &[&'a Record]) -> Self {
         let mut edits = HashMap::new();
         for record in records {
-            let Body::ContextEdit(edit) = &record.body else { continue };
+            let Body::ContextEdit(edit) = record.body() else { continue };
             match edit.edit.as_str() {
                 "restore" => drop(edits.remove(&edit.target)),
                 "omit" | "replace" => drop(edits.insert(edit.target, edit)),
@@ -73,7 +73,7 @@ impl<'a> Edits<'a> {
 /// Shapes a node other than a tool result.
 pub(super) fn shape<'a>(record: &'a Record, edits: &Edits<'_>) -> Shaped<'a> {
     let edit = edits.replacement(record.seq());
-    match (&record.body, edit) {
+    match (record.body(), edit) {
         (Body::Compaction(c), edit) => {
             let summary = c.summary.as_ref().filter(|s| !is_blank(s)).cloned();
             let left_out = || vec![Block::text(OMITTED)];

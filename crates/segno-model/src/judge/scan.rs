@@ -57,7 +57,7 @@ impl Scanner {
         };
         self.lines += 1;
         self.end = line.end();
-        self.sequencer.push(&line, Some(self.lines), &self.basis.settled);
+        self.sequencer.push(line, Some(self.lines), &self.basis.settled);
         self.drain();
     }
 
@@ -94,7 +94,10 @@ impl Scanner {
         let state = std::mem::take(&mut self.judge);
         let mut judge = Judge::resume(&self.basis, self.origin, state);
         while let Some(fact) = self.sequencer.next_fact() {
-            match judge.judge(&fact) {
+            let outcome = judge.judge(&fact);
+            // What holds a record twice would make handing it over a copy.
+            drop(fact);
+            match outcome {
                 Outcome::Read(record, finding) => {
                     self.out.extend(finding.map(Scanned::Finding));
                     let record = Arc::unwrap_or_clone(record);

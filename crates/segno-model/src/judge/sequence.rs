@@ -140,11 +140,13 @@ impl Sequencer {
     }
 
     /// Takes the next line. Altered records that were accepted count as records.
-    pub fn push(&mut self, line: &Line, number: Option<u64>, settled: &Settled) {
-        for (i, piece) in line.pieces.iter().enumerate() {
-            let at = line.at + piece.at as u64;
-            let ended = line.ended || goes_on(piece, &line.pieces[i + 1..]);
-            let (record, piece) = (readable(piece, settled), piece.clone());
+    pub fn push(&mut self, line: Line, number: Option<u64>, settled: &Settled) {
+        let Line { at, ended, pieces, .. } = line;
+        let mut pieces = VecDeque::from(pieces);
+        while let Some(piece) = pieces.pop_front() {
+            let at = at + piece.at as u64;
+            let ended = ended || goes_on(&piece, &pieces);
+            let record = readable(&piece, settled);
             self.window.push_back(Placed { line: number, at, ended, piece, record });
             self.drain(false);
         }
@@ -289,15 +291,17 @@ impl Sequencer {
     }
 
     fn emit_record(&mut self, placed: Placed, order: Order, loss: Loss) {
-        let Some((record, reading)) = placed.record.clone() else { return };
+        let expected = self.expected();
+        let Placed { line, at, ended, piece, record } = placed;
+        let Some((record, reading)) = record else { return };
         let what = What::Record { record, order, reading };
-        self.out.push_back(placed.into_fact(what, self.expected(), loss));
+        self.out.push_back(Fact { line, at, len: piece.len as u64, ended, what, expected, loss });
     }
 }
 
 /// Whether the log goes on behind a piece within its line: behind a record with anything but white
 /// space, behind bad bytes with a record.
-fn goes_on(piece: &Piece, rest: &[Piece]) -> bool {
+fn goes_on(piece: &Piece, rest: &VecDeque<Piece>) -> bool {
     let bad = |p: &Piece| !is_formatting(&p.kind) && p.kind.record().is_none();
     rest.iter().any(|p| p.kind.record().is_some() || (bad(p) && piece.kind.record().is_some()))
 }

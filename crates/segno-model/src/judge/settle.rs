@@ -25,7 +25,10 @@ pub struct Settled {
 impl Settled {
     /// Takes a record's decisions into account, if it is a repair.
     pub fn add(&mut self, record: &Record) {
-        let Body::Repair(repair) = &record.body else { return };
+        if record.envelope.kind != "repair" {
+            return;
+        }
+        let Body::Repair(repair) = record.body() else { return };
         for item in &repair.items {
             match item {
                 RepairItem::Bridged { offset, bytes, sha256 } => {

@@ -288,7 +288,7 @@ proptest! {
         let mut before: Vec<String> = Vec::new();
         for (len, tip) in prefixes(&session.records) {
             let now = settled(&context::build(&session.records[..len], tip));
-            let changes = match &session.records[len - 1].body {
+            let changes = match session.records[len - 1].body() {
                 Body::Tip(_) | Body::ContextEdit(_) => true,
                 body @ Body::Compaction(_) => body.is_node(),
                 _ => false,

@@ -270,7 +270,7 @@ fn blocks(content: &[Block]) -> String {
 
 /// A record as a few words.
 pub fn brief(record: &Record) -> String {
-    match &record.body {
+    match record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => format!("user({})", blocks(&user.content)),
             Message::Assistant(reply) if reply.partial => {

@@ -149,7 +149,7 @@ fn is_unfinished(snapshot: &Snapshot) -> bool {
     let (state, records) = (&snapshot.state, &snapshot.active.records);
     let Some(tip) = state.tip() else { return false };
     let Some(at) = records.iter().find(|r| r.seq() == tip.seq) else { return false };
-    let asks = match &at.body {
+    let asks = match at.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => user.notice.is_none(),
             Message::Assistant(reply) => reply.calls().next().is_some(),
@@ -157,7 +157,7 @@ fn is_unfinished(snapshot: &Snapshot) -> bool {
         },
         _ => false,
     };
-    let ended = |r: &Record| matches!(&r.body, Body::Run(run) if matches!(run.state, RunState::Ended { .. }));
+    let ended = |r: &Record| matches!(r.body(), Body::Run(run) if matches!(run.state, RunState::Ended { .. }));
     // After navigation the current node is an old one; nobody waits for anything there.
     let newest = state.in_force.last_node.is_some_and(|last| last.seq == tip.seq);
     asks && newest && !records.iter().any(|r| r.seq() > tip.seq && ended(r))

@@ -80,7 +80,7 @@ pub(crate) fn texts<D: Disk>(store: &FileStore<D>, id: &SessionId) -> Vec<String
     let all = scan(store, id);
     let users = all
         .iter()
-        .filter(|r| matches!(&r.body, Body::Message(m) if matches!(**m, Message::User(_))));
+        .filter(|r| matches!(r.body(), Body::Message(m) if matches!(**m, Message::User(_))));
     users.map(sessions::text_of).collect()
 }
 

@@ -144,7 +144,7 @@ pub fn text_of(record: &Record) -> String {
         };
         blocks.iter().map(text).collect()
     }
-    match &record.body {
+    match record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => joined(&user.content),
             Message::Assistant(reply) => reply.text(),

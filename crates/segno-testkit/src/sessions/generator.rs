@@ -114,7 +114,7 @@ impl Generator {
 
     fn learn(&mut self, before: &[Record]) {
         for record in before {
-            match (&record.body, self.stage) {
+            match (record.body(), self.stage) {
                 (Body::Message(_), Stage::Calls) => self.prompts.push(record.pos()),
                 (Body::Message(_), Stage::Actions) => self.last_reply = record.seq(),
                 _ => {}

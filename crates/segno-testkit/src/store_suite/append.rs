@@ -284,8 +284,8 @@ async fn arguments_stay_verbatim<H: Bench>(desk: Desk<H>) {
     let calls = odd.map(|a| ToolCall { id: String::new(), name: "t".into(), arguments: a.into() });
     let (id, _) = desk.closed(vec![prompt("a"), reply("", &calls)]).await;
     let record = desk.scan(&id).await.records.pop().expect("a record");
-    let Body::Message(message) = record.body else { panic!("{record:?}") };
-    let Message::Assistant(reply) = *message else { panic!("{message:?}") };
+    let Body::Message(message) = record.body() else { panic!("{record:?}") };
+    let Message::Assistant(reply) = &**message else { panic!("{message:?}") };
     assert_eq!(reply.calls().map(|c| c.arguments.as_str()).collect::<Vec<_>>(), odd);
 }
 
@@ -309,7 +309,7 @@ async fn native_items_stay_on_their_line<H: Bench>(desk: Desk<H>) {
         (all.texts(), all.findings.len()),
         (vec!["a".into(), "t".into(), "after".into()], 0)
     );
-    let Body::Message(message) = &all.records[2].body else { panic!("no message") };
+    let Body::Message(message) = all.records[2].body() else { panic!("no message") };
     let Message::Assistant(back) = &**message else { panic!("no reply") };
     let kept = back.native.as_ref().expect("items are kept").items.get();
     let squeezed = |text: &str| text.split_whitespace().collect::<String>();

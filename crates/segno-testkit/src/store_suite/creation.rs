@@ -67,7 +67,7 @@ async fn the_header_is_line_one<H: Bench>(desk: Desk<H>) {
     let all = desk.scan(&id).await;
     assert_eq!(all.kinds(), ["session", "message", "message"]);
     assert_eq!(all.seqs(), [0, 1, 2]);
-    let Body::Session(header) = &all.records[0].body else { panic!("{:?}", all.records[0]) };
+    let Body::Session(header) = all.records[0].body() else { panic!("{:?}", all.records[0]) };
     assert_eq!((&header.id, &**header), (&id, log.header()));
 }
 

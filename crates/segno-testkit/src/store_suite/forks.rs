@@ -339,7 +339,7 @@ async fn open_work_is_settled_as_the_origins<H: Bench>(desk: Desk<H>) {
     let built = segno_model::context::build(&opened.active.records, tip);
     assert!(built.unanswered.is_empty(), "{:?}", built.unanswered);
     let origins = |r: &&Record| {
-        matches!(&r.body, Body::Message(m)
+        matches!(r.body(), Body::Message(m)
         if matches!(&**m, Message::Tool(t) if t.established == Established::Origin))
     };
     assert_eq!(desk.scan(&fork).await.records.iter().filter(origins).count(), 1);

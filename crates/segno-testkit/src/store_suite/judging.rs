@@ -221,7 +221,7 @@ async fn a_tail_is_said_once<H: Bench>(desk: Desk<H>) {
     assert_eq!(said(&desk.open(&id).await.active.findings), 0);
     let all = desk.scan(&id).await;
     assert_eq!(said(&all.findings), 0);
-    let repair = all.records.iter().find_map(|r| match &r.body {
+    let repair = all.records.iter().find_map(|r| match r.body() {
         Body::Repair(repair) => Some(repair.clone()),
         _ => None,
     });

@@ -12,7 +12,7 @@ use segno_model::{Record, Seq};
 pub(super) fn findings(records: &[Record]) -> Vec<Finding> {
     let (mut turns, mut results, mut replies) = (Vec::new(), Vec::new(), Vec::new());
     for record in records {
-        let Body::Message(message) = &record.body else { continue };
+        let Body::Message(message) = record.body() else { continue };
         match &**message {
             Message::User(_) => {}
             Message::Assistant(reply) => {

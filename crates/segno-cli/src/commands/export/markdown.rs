@@ -28,7 +28,7 @@ pub(super) fn render(history: &History) -> String {
 
 fn section(record: &Record) -> String {
     let seq = record.seq();
-    match &record.body {
+    match record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => {
                 let who = user.notice.as_ref().map_or("You".to_owned(), |n| format!("Notice: {n}"));

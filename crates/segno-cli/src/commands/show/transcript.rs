@@ -69,7 +69,7 @@ fn told(history: &History) -> Vec<&Record> {
 
 /// Metadata that a reader of the transcript wants to know.
 fn is_event(record: &Record) -> bool {
-    match &record.body {
+    match record.body() {
         Body::Run(run) => event(run).is_some(),
         Body::Repair(_) => true,
         _ => false,
@@ -89,7 +89,7 @@ fn event(run: &Run) -> Option<&'static str> {
 
 /// A record as lines; nothing for one that only the machine needs.
 pub(crate) fn record_lines(record: &Record, columns: usize) -> Vec<Text> {
-    match &record.body {
+    match record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => user_lines(record.seq(), user),
             Message::Assistant(reply) => reply_lines(record.seq(), reply, columns),
