@@ -60,6 +60,12 @@ impl Record {
         Self { envelope, body: body.into(), own: 0, crc, offset, line: line.into() }
     }
 
+    /// A record that stands in no log (yet): one that was made from somebody else's.
+    #[must_use]
+    pub fn loose(envelope: Envelope, body: Body) -> Self {
+        Self::written(envelope, body, Vec::new(), 0)
+    }
+
     /// The content.
     pub fn body(&self) -> &Body {
         self.body.get_or_init(|| self.read_body())

@@ -60,7 +60,7 @@ impl<'s> Emitter<'s> {
             kind: body.kind().to_owned(),
             synced: None,
         };
-        let record = Record { envelope, body, crc: 0, offset: 0, line: [].into() };
+        let record = Record::loose(envelope, body);
         self.send(Item::Record(ForeignRecord {
             record,
             dated: meta.at.is_some(),

@@ -124,7 +124,7 @@ impl Outline {
         if record.is_node() {
             self.parents.insert(seq, record.envelope.parent);
         }
-        match &record.body {
+        match record.body() {
             Body::Compaction(compaction) => {
                 self.compactions.insert(seq, kept(compaction));
             }
