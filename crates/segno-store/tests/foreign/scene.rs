@@ -71,7 +71,7 @@ pub(crate) fn lines(view: &View) -> Vec<String> {
 }
 
 fn record_lines(read: &ForeignRecord) -> Vec<String> {
-    match &read.record.body {
+    match read.record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => vec![format!("user: {}", blocks(&user.content))],
             Message::Assistant(reply) => reply.content.iter().filter_map(said).collect(),
