@@ -4,7 +4,7 @@
 //! file that is no database is set aside, a busy one is left alone. Must not: fail; every answer can be
 //! "nothing is known".
 
-use super::{Fingerprint, Opened, Row};
+use super::{Fingerprint, Opened, Row, foreign_rows};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use segno_model::SessionId;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Raised whenever a row's shape changes; rows of another version are thrown away and made again.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// How long another process's writing is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 /// How often, and how far apart, opening is tried while others set the file up.
@@ -91,6 +91,21 @@ impl Database {
         }
     }
 
+    /// What `ask` reads from the database; nothing when that fails.
+    pub(super) fn ask<T: Default>(
+        &mut self,
+        ask: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> (T, bool) {
+        let Some(connection) = &mut self.connection else { return (T::default(), false) };
+        match ask(connection) {
+            Ok(found) => (found, true),
+            Err(error) => {
+                self.give_up_if_damaged(&error);
+                (T::default(), false)
+            }
+        }
+    }
+
     fn give_up_if_damaged(&mut self, error: &rusqlite::Error) {
         if is_damage(error) {
             self.connection = None;
@@ -135,12 +150,14 @@ fn connect_once(path: &Path) -> rusqlite::Result<Connection> {
                      row TEXT NOT NULL
                  ) WITHOUT ROWID;",
             )?;
+            made.execute_batch(foreign_rows::SCHEMA)?;
             made.pragma_update(None, "user_version", VERSION)?;
         }
         made.commit()?;
     }
     // A database whose table is not what its version says is as good as none.
     connection.prepare("SELECT id, bytes, modified_ns, ino, row FROM session")?;
+    foreign_rows::check(&connection)?;
     Ok(connection)
 }
 

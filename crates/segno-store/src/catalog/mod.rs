@@ -1,12 +1,17 @@
-//! The list of our sessions, kept so that listing need not read every log.
+//! The list of sessions, our own and other agents', kept so that listing need not read them.
 //!
-//! Responsible for: one row per log, made from the log, refreshed when the log's file changed, and shown
+//! Responsible for: one row per session, made from its file, refreshed when the file changed, and shown
 //! whatever happens to the database. Must not: be the only place of anything (G12): delete it, fill it
 //! with zeros, lock it, and the list is the same, only slower.
 
 mod database;
+mod digest;
+mod foreign_rows;
+mod index;
 mod row;
 
+pub use digest::{Ending, ForeignRow, Spent};
+pub use index::{Places, Progress};
 pub use row::{Activity, Row};
 
 use crate::disk::{Disk, Meta};
@@ -74,6 +79,7 @@ impl Fingerprint {
 pub struct Catalog {
     database: Database,
     rows: BTreeMap<SessionId, Row>,
+    foreign: Vec<index::Slot>,
 }
 
 impl Catalog {
@@ -81,7 +87,7 @@ impl Catalog {
     /// lives in memory.
     #[must_use]
     pub fn open(path: &Path) -> Self {
-        Self { database: Database::open(path), rows: BTreeMap::new() }
+        Self { database: Database::open(path), rows: BTreeMap::new(), foreign: Vec::new() }
     }
 
     /// How the database was found.

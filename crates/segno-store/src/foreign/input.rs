@@ -66,7 +66,7 @@ impl ForeignError {
 }
 
 /// Opens a file for reading so that its access time stays as it is, where the system allows that.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     crate::platform::open_untouched(path)
 }
 

@@ -77,8 +77,8 @@ impl Located {
 }
 
 /// Calls `each` with every file below `dir` whose name ends with `suffix`, at most `depth` folders deep.
-/// A folder that is not there holds nothing; one that cannot be listed is told. Links to folders are not
-/// followed.
+/// A folder that is not there holds nothing; one that cannot be listed is told. Links are followed; the
+/// depth bounds those that lead in a circle.
 pub(super) fn files_below(
     dir: &Path,
     suffix: &str,
@@ -94,7 +94,7 @@ pub(super) fn files_below(
     for entry in entries.filter_map(Result::ok) {
         let Ok(kind) = entry.file_type() else { continue };
         let path = entry.path();
-        if kind.is_dir() {
+        if kind.is_dir() || kind.is_symlink() && path.is_dir() {
             if depth > 0 {
                 files_below(&path, suffix, depth - 1, failed, each);
             }

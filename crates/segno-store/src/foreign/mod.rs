@@ -36,6 +36,8 @@ pub use view::{View, pos};
 
 use emitter::Emitter;
 use input::Head;
+#[cfg(feature = "catalog")]
+pub(crate) use input::open as open_untouched;
 use std::path::Path;
 
 /// Reads a session from its beginning and hands over every record, fact and finding, in order.
