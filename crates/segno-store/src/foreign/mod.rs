@@ -25,6 +25,8 @@ mod locate;
 mod opencode;
 mod pi;
 mod qwen;
+#[cfg(feature = "catalog")]
+mod sqlite;
 mod view;
 
 pub use agent::Agent;
