@@ -45,7 +45,7 @@ pub fn load(cwd: &Path, root: Option<&Path>, user: Option<&Path>) -> Vec<Instruc
         if seen.contains(&real) {
             continue;
         }
-        let leads_to_secrets = crate::tool::has_secret_component(&real);
+        let leads_to_secrets = crate::tool::is_secret_name(&real);
         seen.push(real);
         if leads_to_secrets {
             found.push(unread(&path, "it leads to where credentials are kept"));

@@ -72,9 +72,11 @@ impl Git<'_> {
     /// Standard output, and whether git was content. None: no git, no answer in time.
     async fn ask(&self, arguments: &[&str]) -> Option<(String, bool)> {
         let mut command = Command::new(self.program);
-        // A repository's own configuration must not make a question run a program.
+        // A repository's own configuration must not make a question run a program, and a directory must
+        // not become a repository by files that were written into it.
         command
-            .args(["-c", "core.fsmonitor=false", "--no-optional-locks"])
+            .args(["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit"])
+            .arg("--no-optional-locks")
             .args(arguments)
             .current_dir(self.cwd)
             .stdin(Stdio::null())

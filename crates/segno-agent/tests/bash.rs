@@ -6,9 +6,11 @@
 
 mod support;
 
+use segno_agent::permission::Mode;
 use segno_model::record::{Outcome, ReplayClass};
 use segno_runtime::{Progress, StopHandle, StopKind, Tools, Verdict};
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Mutex;
 use std::time::Duration;
 use support::{Place, text};
@@ -223,4 +225,59 @@ async fn commands_have_no_terminal_and_no_keys() {
     let place = Place::new();
     let output = place.bash("(exec 3</dev/tty) 2>/dev/null && echo terminal || echo none; echo \"key=$SEGNO_TEST_KEY\"").await;
     assert!(text(&output).starts_with("none\nkey=\n"), "{}", text(&output));
+}
+
+/// In mode `edits` files with any name may be written, and git runs unasked: together they must not run a
+/// program. Real git is asked, and the trap is shown to work. Covers: G17.
+#[tokio::test]
+async fn files_that_look_like_a_repository_run_nothing() {
+    let place = Place::with(Mode::Edits, None, &[]);
+    let trap = place.path("trap.sh");
+    let ran = place.path("ran");
+    place.file("trap.sh", &format!("#!/bin/sh\n: > '{}'\n", ran.display()));
+    std::fs::set_permissions(&trap, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let config = format!(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = {}\n\tfsmonitor = {}\n",
+        place.root().display(),
+        trap.display()
+    );
+    for (path, content) in [
+        ("HEAD", "ref: refs/heads/main\n"),
+        ("config", config.as_str()),
+        ("objects/x", "x"),
+        ("refs/x", "x"),
+        ("sub/HEAD", "ref: refs/heads/main\n"),
+        ("sub/config", config.as_str()),
+        ("sub/objects/x", "x"),
+        ("sub/refs/x", "x"),
+    ] {
+        let call = json!({"path": path, "content": content});
+        let output = place.call("write", &call.to_string()).await;
+        assert!(!output.is_error, "{path}: {}", text(&output));
+    }
+    let git = |directory: &str| {
+        let mut git = std::process::Command::new("git");
+        git.arg("status").current_dir(place.path(directory)).env("GIT_CEILING_DIRECTORIES", "/");
+        git.output().unwrap()
+    };
+    git(".");
+    assert!(ran.exists(), "the trap works without the guard");
+    std::fs::remove_file(&ran).unwrap();
+    for command in ["git status", "git diff", "git log", "git ls-files -m", "git grep x"] {
+        let output = place.bash(command).await;
+        assert!(!ran.exists(), "{command} ran the trap: {}", text(&output));
+        assert_ne!(output.outcome, Outcome::Denied, "{command} is free");
+    }
+    let facts = segno_agent::project::Project::look(&place.root()).await;
+    assert!(facts.git.is_none() && !ran.exists());
+    let asks = place.bash("cd sub && git status").await;
+    assert_eq!(asks.outcome, Outcome::Denied);
+}
+
+/// A real repository is one still.
+#[tokio::test]
+async fn a_real_repository_is_seen() {
+    let place = Place::new();
+    let output = place.bash("git init -q . && git status --short && mkdir sub && cd sub && git rev-parse --is-inside-work-tree").await;
+    assert_eq!(text(&output), "true\n[exit code 0]");
 }

@@ -20,8 +20,9 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use support::{Place, Scripted, text};
 
-const SUBJECTS: [Subject; 8] = [
+const SUBJECTS: [Subject; 9] = [
     Subject::Read,
+    Subject::Outside,
     Subject::Secret,
     Subject::Write(Where::Inside),
     Subject::Write(Where::Outside),
@@ -55,6 +56,7 @@ fn decisions_are_what_the_modes_promise() {
     use Decision::{Allow as A, Ask as Q, Refuse as R};
     let wanted = [
         (Subject::Read, [A, A, A, A], [A, A, A, A]),
+        (Subject::Outside, [Q, Q, Q, A], [A, A, A, A]),
         (Subject::Secret, [R, Q, Q, A], [R, A, A, A]),
         (Subject::Write(Where::Inside), [R, Q, A, A], [R, A, A, A]),
         (Subject::Write(Where::Outside), [R, Q, Q, A], [R, A, A, A]),

@@ -4,9 +4,10 @@
 //! reads, changes a file, runs a program, or cannot be seen through. Must not: look at the file
 //! system, or decide. Whatever is not understood is a doubt.
 
+use super::operands::{self, Depth, Look};
 use super::programs::{self, Program};
 use super::rule::PrefixRule;
-use crate::tool::has_secret_component;
+use crate::tool::is_secret_name;
 use std::fmt;
 use std::path::Path;
 use tree_sitter::Node;
@@ -15,6 +16,8 @@ use tree_sitter::Node;
 const MAX_DEPTH: usize = 4;
 /// How deep the syntax tree may be; deeper ones are not walked.
 const MAX_NESTING: usize = 100;
+/// How often a command may change directory; its paths are looked at from wherever it may then be.
+pub(crate) const MAX_MOVES: usize = 4;
 /// Longer commands are not judged.
 const MAX_LENGTH: usize = 64 << 10;
 
@@ -47,8 +50,12 @@ pub struct Run {
 /// What a command would do. Without writes, runs and doubts it only reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Words of its reading parts that may be paths, as written in the command.
-    pub reads: Vec<String>,
+    /// What its reading parts may open.
+    pub reads: Vec<Look>,
+    /// Directories that it changes to, in order.
+    pub moves: Vec<String>,
+    /// Whether some of these changes may not happen, or not last until the end.
+    pub wanders: bool,
     /// Files that its redirects write, as written in the command.
     pub writes: Vec<String>,
     /// Programs that it runs.
@@ -106,8 +113,9 @@ impl Word {
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     found: Judgement,
-    moved: bool,
     git_elsewhere: bool,
+    /// How many shells of their own are around what is judged now.
+    shells: usize,
 }
 
 impl Judge {
@@ -119,8 +127,11 @@ impl Judge {
     }
 
     fn finish(mut self) -> Judgement {
-        if self.moved && !self.found.writes.is_empty() {
+        if !self.found.moves.is_empty() && !self.found.writes.is_empty() {
             self.doubt("it changes directory and then writes a file");
+        }
+        if self.found.moves.len() > MAX_MOVES {
+            self.doubt("it changes directory so often that its paths cannot be told");
         }
         if self.git_elsewhere {
             self.doubt("it runs git in another directory, whose settings may run programs");
@@ -157,15 +168,24 @@ impl Judge {
         match programs::classify(name, &words[1..]) {
             Program::Reads => {
                 // A directory that is a repository of its own has settings that run programs.
-                self.git_elsewhere |= self.moved && programs::is_git(name);
-                self.reads(&words[1..]);
+                self.git_elsewhere |= !self.found.moves.is_empty() && programs::is_git(name);
+                self.reads(name, &words[1..]);
             }
-            Program::Moves => {
-                self.moved = true;
-                self.reads(&words[1..]);
+            Program::Moves(directory) => {
+                self.reads(name, &words[1..]);
+                self.found.moves.push(directory);
+                self.found.wanders |= self.shells > 0;
+            }
+            Program::Searches(inner) => {
+                self.reads(name, &words[1..]);
+                self.program(&inner, depth + 1);
             }
             Program::Doubt(why) => self.doubt(why),
-            Program::Script(text) => self.script(&text, depth + 1),
+            Program::Script(text) => {
+                self.shells += 1;
+                self.script(&text, depth + 1);
+                self.shells -= 1;
+            }
             Program::Wraps(inner) => {
                 if depth > MAX_DEPTH {
                     return self.doubt("too long or too deep to judge");
@@ -192,31 +212,32 @@ impl Judge {
     }
 
     /// The arguments of a program that only reads.
-    fn reads(&mut self, words: &[Word]) {
-        for word in words {
-            match word {
-                Word::Literal(text, glob) => self.read_path(text, *glob),
-                Word::Unknown => {
-                    self.doubt("it shows or reads something that is not known beforehand");
-                }
-                Word::Output => {}
-            }
+    fn reads(&mut self, name: &str, words: &[Word]) {
+        if words.contains(&Word::Unknown) {
+            self.doubt("it shows or reads something that is not known beforehand");
+        }
+        for look in operands::looks(name, words) {
+            self.look(look);
         }
     }
 
-    fn read_path(&mut self, text: &str, glob: bool) {
-        let path = Path::new(text.rsplit('=').next().unwrap_or(text));
-        let hidden = text
-            .split('/')
-            .any(|part| part.starts_with('.') && part.contains(['*', '?', '[']) && glob);
-        self.found.reads.push(path.display().to_string());
-        let of_processes = glob && text.split('/').any(|part| part == "proc");
-        if has_secret_component(path) || hidden || of_processes {
-            self.doubt(format!("it may read credentials: {text}"));
+    fn read_path(&mut self, text: &str) {
+        self.look(operands::look(text, false, Depth::Names));
+    }
+
+    fn look(&mut self, look: Look) {
+        let Look { path, glob, .. } = &look;
+        let hidden = *glob
+            && path.split('/').any(|part| part.starts_with('.') && part.contains(['*', '?', '[']));
+        let of_processes = *glob && path.split('/').any(|part| part == "proc");
+        let literal = Path::new(path);
+        if is_secret_name(literal) || hidden || of_processes {
+            self.doubt(format!("it may read credentials: {path}"));
         }
-        if text.starts_with("/dev/tcp/") || text.starts_with("/dev/udp/") {
+        if path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/") {
             self.doubt("it opens a network connection");
         }
+        self.found.reads.push(Look { moves: self.found.moves.len(), ..look });
     }
 }
 
@@ -246,19 +267,23 @@ impl Walk<'_> {
     fn statement(&mut self, node: Node<'_>, nesting: usize) {
         match node.kind() {
             "comment" => {}
-            "program"
-            | "list"
-            | "pipeline"
-            | "subshell"
-            | "compound_statement"
-            | "if_statement"
-            | "elif_clause"
-            | "else_clause"
-            | "while_statement"
-            | "do_group"
-            | "negated_command"
-            | "redirected_statement" => {
-                self.each(node, nesting, |walk, child| walk.statement(child, nesting + 1));
+            "pipeline" | "subshell" => self.own_shell(node, nesting),
+            "while_statement" => {
+                let moves = self.judge.found.moves.len();
+                self.statements(node, nesting);
+                if self.judge.found.moves.len() > moves {
+                    self.judge.doubt("where `cd` leads is not known");
+                }
+            }
+            "program" | "list" | "compound_statement" | "do_group" | "redirected_statement" => {
+                let mut cursor = node.walk();
+                let skips = node.children(&mut cursor).any(|n| matches!(n.kind(), "||" | "&"));
+                self.judge.found.wanders |= skips;
+                self.statements(node, nesting);
+            }
+            "if_statement" | "elif_clause" | "else_clause" | "negated_command" => {
+                self.judge.found.wanders = true;
+                self.statements(node, nesting);
             }
             "command" => self.command(node, nesting),
             "file_redirect" => self.file_redirect(node, nesting),
@@ -273,6 +298,17 @@ impl Walk<'_> {
             "test_command" => self.test(node, nesting),
             other => self.judge.doubt(format!("{} is not judged", other.replace('_', " "))),
         }
+    }
+
+    fn statements(&mut self, node: Node<'_>, nesting: usize) {
+        self.each(node, nesting, |walk, child| walk.statement(child, nesting + 1));
+    }
+
+    /// What happens in a shell of its own changes no other shell's directory.
+    fn own_shell(&mut self, node: Node<'_>, nesting: usize) {
+        self.judge.shells += 1;
+        self.statements(node, nesting);
+        self.judge.shells -= 1;
     }
 
     fn command(&mut self, node: Node<'_>, nesting: usize) {
@@ -370,7 +406,7 @@ impl Walk<'_> {
     }
 
     fn substitution(&mut self, node: Node<'_>, nesting: usize) {
-        self.each(node, nesting, |walk, child| walk.statement(child, nesting + 1));
+        self.own_shell(node, nesting);
     }
 
     fn file_redirect(&mut self, node: Node<'_>, nesting: usize) {
@@ -393,7 +429,7 @@ impl Walk<'_> {
         let descriptor = path == "-" || path.bytes().all(|b| b.is_ascii_digit());
         match operator {
             ">&" | "<&" if descriptor && !path.is_empty() => {}
-            "<" => self.judge.read_path(path, false),
+            "<" => self.judge.read_path(path),
             ">" | ">>" | ">|" | "&>" | "&>>" | ">&" => self.write(path),
             _ => self.judge.doubt("a redirect is not understood"),
         }
@@ -455,7 +491,7 @@ impl Walk<'_> {
             "regex" | "extglob_pattern" => walk.judge.doubt("a pattern in a test is not judged"),
             _ => match walk.word(child, nesting + 1) {
                 Word::Literal(text, false) if !text.contains('[') => {
-                    walk.judge.read_path(&text, false);
+                    walk.judge.read_path(&text);
                 }
                 Word::Output => {}
                 _ => walk.judge.doubt("a test holds a variable or a pattern"),

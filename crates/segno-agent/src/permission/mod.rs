@@ -5,10 +5,12 @@
 //! that a model picked up somewhere; they are no sandbox: a command that was allowed can do anything.
 
 pub mod command;
+mod operands;
 mod programs;
 mod rule;
 
-pub use crate::tool::Place;
+pub use crate::tool::{Place, Reach};
+pub use operands::{Depth, Look};
 pub use rule::PrefixRule;
 
 use command::Judgement;
@@ -18,11 +20,11 @@ use std::path::{Path, PathBuf};
 /// How much is allowed without asking (`--permission`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
-    /// Nothing but reading; everything else is refused without asking.
+    /// Nothing but reading, outside of the project when asked; everything else is refused unasked.
     ReadOnly,
-    /// Reading; everything else asks.
+    /// Reading in the project; everything else asks.
     Ask,
-    /// Reading, and changing files of the project; everything else asks.
+    /// Reading and changing files in the project; everything else asks.
     Edits,
     /// Everything but changing Segno's own files, which asks.
     All,
@@ -53,8 +55,10 @@ impl Mode {
 /// What one part of a call wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// Look at something, or keep the task list.
+    /// Look at something in the project, or keep the task list.
     Read,
+    /// Look at something outside of the project.
+    Outside,
     /// Look at a place where credentials are kept.
     Secret,
     /// Change a file.
@@ -82,10 +86,10 @@ type Applies = fn(Mode, Subject, bool) -> bool;
 /// The decision table: for every mode, subject, and whether an earlier answer covers it, exactly one
 /// row applies.
 pub const DECISIONS: &[(&str, Applies, Decision)] = &[
-    ("reading is free", |_, s, _| s == Subject::Read, Decision::Allow),
+    ("reading in the project is free", |_, s, _| s == Subject::Read, Decision::Allow),
     (
         "read-only refuses whatever is more than reading",
-        |m, s, _| m == Mode::ReadOnly && s != Subject::Read,
+        |m, s, _| m == Mode::ReadOnly && !matches!(s, Subject::Read | Subject::Outside),
         Decision::Refuse,
     ),
     (
@@ -100,7 +104,7 @@ pub const DECISIONS: &[(&str, Applies, Decision)] = &[
     ),
     (
         "guarded files ask every time",
-        |m, s, _| asks(m) && s == Subject::Write(Place::Guarded),
+        |m, s, _| asks(m, s) && s == Subject::Write(Place::Guarded),
         Decision::Ask,
     ),
     (
@@ -110,14 +114,15 @@ pub const DECISIONS: &[(&str, Applies, Decision)] = &[
     ),
     (
         "an earlier answer covers it",
-        |m, s, covered| asks(m) && rememberable(m, s) && covered,
+        |m, s, covered| asks(m, s) && rememberable(m, s) && covered,
         Decision::Allow,
     ),
-    ("the rest asks", |m, s, covered| asks(m) && rememberable(m, s) && !covered, Decision::Ask),
+    ("the rest asks", |m, s, covered| asks(m, s) && rememberable(m, s) && !covered, Decision::Ask),
 ];
 
-fn asks(mode: Mode) -> bool {
+fn asks(mode: Mode, subject: Subject) -> bool {
     matches!(mode, Mode::Ask | Mode::Edits)
+        || (mode == Mode::ReadOnly && subject == Subject::Outside)
 }
 
 /// What asks and can be answered for more than once.
@@ -125,7 +130,11 @@ fn rememberable(mode: Mode, subject: Subject) -> bool {
     match subject {
         Subject::Read | Subject::Write(Place::Guarded | Place::Own) => false,
         Subject::Write(Place::Inside) => mode != Mode::Edits,
-        Subject::Secret | Subject::Write(Place::Outside) | Subject::Run | Subject::Doubt => true,
+        Subject::Outside
+        | Subject::Secret
+        | Subject::Write(Place::Outside)
+        | Subject::Run
+        | Subject::Doubt => true,
     }
 }
 
@@ -139,14 +148,27 @@ pub fn decide(mode: Mode, subject: Subject, covered: bool) -> Decision {
 /// What a call wants, all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wish {
-    /// Reads at a path that was resolved; the flag says that it holds credentials.
-    Read(PathBuf, bool),
+    /// Reads at a resolved path.
+    Read(PathBuf, Reach),
     /// Changes a resolved path.
     Write(PathBuf, Place),
-    /// Runs a command; the writes of its redirects are placed.
-    Command(String, Judgement, Vec<(PathBuf, Place)>),
+    /// Runs a command.
+    Command(CommandWish),
     /// Touches nothing.
     Nothing,
+}
+
+/// What a command wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandWish {
+    /// The command.
+    pub text: String,
+    /// What it does; what it may read of credentials is among the doubts.
+    pub judgement: Judgement,
+    /// The resolved files that its redirects write.
+    pub writes: Vec<(PathBuf, Place)>,
+    /// The resolved paths outside of the project that it may read.
+    pub outside: Vec<PathBuf>,
 }
 
 /// What was remembered: the user's saved rules and this session's answers.
@@ -155,6 +177,7 @@ pub struct Memory {
     rules: Vec<PrefixRule>,
     commands: HashSet<String>,
     paths: HashSet<PathBuf>,
+    places: HashSet<PathBuf>,
     project_edits: bool,
 }
 
@@ -186,23 +209,30 @@ impl Memory {
     #[must_use]
     pub fn subjects(&self, wish: &Wish) -> Vec<(Subject, bool)> {
         match wish {
-            Wish::Nothing | Wish::Read(_, false) => vec![(Subject::Read, false)],
-            Wish::Read(path, true) => vec![(Subject::Secret, self.paths.contains(path))],
+            Wish::Nothing | Wish::Read(_, Reach::Inside) => vec![(Subject::Read, false)],
+            Wish::Read(path, Reach::Outside) => vec![self.outside(path)],
+            Wish::Read(path, Reach::Secret) => vec![(Subject::Secret, self.paths.contains(path))],
             Wish::Write(path, place) => vec![self.write(path, *place)],
-            Wish::Command(text, judgement, writes) => {
-                let whole = self.commands.contains(text);
-                let mut parts = vec![(Subject::Read, false)];
-                parts.extend(writes.iter().map(|(path, place)| {
-                    let (subject, covered) = self.write(path, *place);
-                    (subject, covered || whole)
-                }));
-                let ruled = |words: &[String]| self.rules.iter().any(|rule| rule.covers(words));
-                let runs = judgement.runs.iter();
-                parts.extend(runs.map(|run| (Subject::Run, whole || ruled(&run.words))));
-                parts.extend(judgement.doubts.iter().map(|_| (Subject::Doubt, whole)));
-                parts
-            }
+            Wish::Command(command) => self.command_subjects(command),
         }
+    }
+
+    fn command_subjects(&self, command: &CommandWish) -> Vec<(Subject, bool)> {
+        let whole = self.commands.contains(&command.text);
+        let outside = command.outside.iter().map(|path| self.outside(path));
+        let writes = command.writes.iter().map(|(path, place)| self.write(path, *place));
+        let mut parts = vec![(Subject::Read, false)];
+        parts.extend(outside.chain(writes).map(|(subject, covered)| (subject, covered || whole)));
+        let ruled = |words: &[String]| self.rules.iter().any(|rule| rule.covers(words));
+        let runs = command.judgement.runs.iter();
+        parts.extend(runs.map(|run| (Subject::Run, whole || ruled(&run.words))));
+        parts.extend(command.judgement.doubts.iter().map(|_| (Subject::Doubt, whole)));
+        parts
+    }
+
+    /// An answer about a directory covers what lies in it, but never credentials there.
+    fn outside(&self, path: &Path) -> (Subject, bool) {
+        (Subject::Outside, path.ancestors().any(|above| self.places.contains(above)))
     }
 
     fn write(&self, path: &Path, place: Place) -> (Subject, bool) {
@@ -214,26 +244,25 @@ impl Memory {
     #[must_use]
     pub fn offers(&self, wish: &Wish) -> Offers {
         match wish {
-            Wish::Nothing | Wish::Read(_, false) | Wish::Write(_, Place::Guarded | Place::Own) => {
-                Offers::default()
-            }
+            Wish::Nothing
+            | Wish::Read(_, Reach::Inside)
+            | Wish::Write(_, Place::Guarded | Place::Own) => Offers::default(),
             Wish::Write(_, Place::Inside) => Offers {
                 session: Some("changes to this project's files".to_owned()),
                 always: vec![],
             },
-            Wish::Read(path, true) | Wish::Write(path, Place::Outside) => {
+            Wish::Read(path, Reach::Outside) => {
+                Offers { session: Some(format!("reading in {}", path.display())), always: vec![] }
+            }
+            Wish::Read(path, Reach::Secret) | Wish::Write(path, Place::Outside) => {
                 Offers { session: Some(path.display().to_string()), always: vec![] }
             }
-            Wish::Command(text, judgement, writes) => self.command_offers(text, judgement, writes),
+            Wish::Command(command) => self.command_offers(command),
         }
     }
 
-    fn command_offers(
-        &self,
-        text: &str,
-        judgement: &Judgement,
-        writes: &[(PathBuf, Place)],
-    ) -> Offers {
+    fn command_offers(&self, command: &CommandWish) -> Offers {
+        let CommandWish { text, judgement, writes, outside } = command;
         if writes.iter().any(|(_, place)| matches!(place, Place::Guarded | Place::Own)) {
             return Offers::default();
         }
@@ -243,8 +272,10 @@ impl Memory {
             .filter(|run| !self.rules.iter().any(|rule| rule.covers(&run.words)))
             .collect();
         let mut always: Vec<PrefixRule> = open.iter().filter_map(|run| run.rule.clone()).collect();
-        let complete =
-            judgement.doubts.is_empty() && writes.is_empty() && always.len() == open.len();
+        let complete = judgement.doubts.is_empty()
+            && writes.is_empty()
+            && outside.is_empty()
+            && always.len() == open.len();
         if !complete {
             always.clear();
         }
@@ -259,11 +290,14 @@ impl Memory {
         }
         match wish {
             Wish::Write(_, Place::Inside) => self.project_edits = true,
+            Wish::Read(path, Reach::Outside) => {
+                self.places.insert(path.clone());
+            }
             Wish::Read(path, _) | Wish::Write(path, _) => {
                 self.paths.insert(path.clone());
             }
-            Wish::Command(text, ..) => {
-                self.commands.insert(text.clone());
+            Wish::Command(command) => {
+                self.commands.insert(command.text.clone());
             }
             Wish::Nothing => {}
         }
@@ -280,7 +314,7 @@ impl Memory {
 /// The sentence for a refusal without asking.
 #[must_use]
 pub fn refusal(mode: Mode, wish: &Wish, memory: &Memory) -> String {
-    if mode == Mode::ReadOnly {
+    if mode == Mode::ReadOnly && memory.decide(mode, wish) == Decision::Refuse {
         return "Refused: this session is read-only (`--permission read-only`).".to_owned();
     }
     let needed = [Mode::Edits, Mode::All]

@@ -5,14 +5,17 @@
 //! programs themselves, so a forbidden one is also recognised by its beginning.
 
 use super::command::Word;
+use super::operands;
 
 /// What kind of call it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Program {
     /// It only reads.
     Reads,
-    /// It changes the shell's directory and nothing else.
-    Moves,
+    /// It changes the shell's directory to this one and does nothing else.
+    Moves(String),
+    /// It reads, and runs the program that these words begin with on what it finds.
+    Searches(Vec<Word>),
     /// It runs the program that these words begin with.
     Wraps(Vec<Word>),
     /// It runs this script.
@@ -32,11 +35,11 @@ const READS: &str = "\
 
 /// Programs that only read without certain flags: name, forbidden short letters, forbidden long flags.
 const READS_WITHOUT: &[(&str, &str, &[&str])] = &[
-    ("file", "C", &["--compile"]),
+    ("file", "Cf", &["--compile", "--files-from"]),
     ("printf", "v", &[]),
     ("rg", "z", &["--pre", "--pre-glob", "--hostname-bin", "--search-zip"]),
-    ("sort", "oT", &["--output", "--compress-program", "--temporary-directory"]),
-    ("tree", "oR", &["--output"]),
+    ("sort", "oT", &["--output", "--compress-program", "--temporary-directory", "--files0-from"]),
+    ("tree", "oR", &["--output", "--fromfile", "--fromtabfile"]),
 ];
 
 /// Git subcommands that only read without certain flags.
@@ -121,7 +124,7 @@ pub(super) fn is_git(name: &str) -> bool {
 }
 
 /// The name without the directory, where that is one of the system's.
-fn known_directory(name: &str) -> &str {
+pub(super) fn known_directory(name: &str) -> &str {
     ["/bin/", "/usr/bin/", "/usr/local/bin/"]
         .into_iter()
         .find_map(|dir| name.strip_prefix(dir).filter(|rest| !rest.contains('/')))
@@ -168,16 +171,17 @@ fn is_forbidden(text: &str, short: &str, long: &[&str]) -> bool {
 
 fn cd(arguments: &[Word]) -> Program {
     match arguments {
-        [word]
-            if word.text().is_some_and(|t| {
-                let t = t.trim_end_matches('/');
-                !t.is_empty() && !t.starts_with('-') && !t.split('/').any(|part| part == ".git")
-            }) =>
-        {
-            Program::Moves
+        [word] if word.text().is_some_and(leads_somewhere) => {
+            Program::Moves(word.text().unwrap_or_default().to_owned())
         }
         _ => Program::Doubt("where `cd` leads is not known".to_owned()),
     }
+}
+
+fn leads_somewhere(directory: &str) -> bool {
+    let directory = directory.trim_end_matches('/');
+    let in_git = directory.split('/').any(|part| part == ".git");
+    !directory.is_empty() && !directory.starts_with('-') && !in_git
 }
 
 /// A word without a sign would set the clock.
@@ -253,6 +257,9 @@ fn find(arguments: &[Word]) -> Program {
             Word::Literal(text, glob) if !(*glob && could_be_option(text)) => text.as_str(),
             _ => return unknown_words("find"),
         };
+        if text == "-files0-from" {
+            return Program::Doubt("`find -files0-from` goes where a file says".to_owned());
+        }
         if WRITES.contains(&text) {
             return Program::Doubt(format!("`find {text}` does more than read"));
         }
@@ -268,7 +275,10 @@ fn find(arguments: &[Word]) -> Program {
         }
         at += 1;
     }
-    inner.map_or(Program::Reads, |words| given_files("find -exec", words))
+    inner.map_or(Program::Reads, |words| match given_files("find -exec", words) {
+        Program::Wraps(words) => Program::Searches(words),
+        other => other,
+    })
 }
 
 /// Whether a glob could match a file that is named like an option of `find`; those hold no dot.
@@ -301,7 +311,17 @@ fn xargs(arguments: &[Word]) -> Program {
             _ => break,
         };
     }
-    if rest.is_empty() { Program::Reads } else { given_files("xargs", rest.to_vec()) }
+    match first(rest) {
+        None if rest.is_empty() => Program::Reads,
+        // What is fed to it can name any file.
+        Some((name, words))
+            if matches!(classify(name, words), Program::Reads)
+                && !operands::opens_nothing(name) =>
+        {
+            Program::Doubt(format!("`xargs` has `{name}` read files that are not known beforehand"))
+        }
+        _ => given_files("xargs", rest.to_vec()),
+    }
 }
 
 /// `-n1`, `-P4`, `-L2`, `-I{}`.

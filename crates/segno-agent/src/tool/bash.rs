@@ -112,6 +112,7 @@ fn start(
             ("TERM", "dumb"),
             ("GIT_TERMINAL_PROMPT", "0"),
         ]);
+    command.envs(git_guard(std::env::var("GIT_CONFIG_COUNT").ok().as_deref()));
     for name in hidden_env {
         command.env_remove(name);
     }
@@ -119,6 +120,18 @@ fn start(
     let output = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     Ok((Group { child, pid }, output))
+}
+
+/// Settings by which git takes no plain directory for a repository: files named `HEAD`, `config`,
+/// `objects` and `refs` may be written like any others, and git runs what a repository's `config` names.
+/// They come behind those that are there already.
+fn git_guard(count: Option<&str>) -> [(String, String); 3] {
+    let at: u32 = count.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+    [
+        ("GIT_CONFIG_COUNT".to_owned(), at.saturating_add(1).to_string()),
+        (format!("GIT_CONFIG_KEY_{at}"), "safe.bareRepository".to_owned()),
+        (format!("GIT_CONFIG_VALUE_{at}"), "explicit".to_owned()),
+    ]
 }
 
 /// The shell, away from our terminal: in a session of its own where `setsid` is installed, so that

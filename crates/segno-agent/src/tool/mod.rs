@@ -14,6 +14,7 @@ mod error;
 mod find;
 mod grep;
 mod ls;
+mod reach;
 mod read;
 mod replace;
 mod request;
@@ -22,11 +23,12 @@ mod walk;
 mod workspace;
 mod write;
 
+pub use reach::Reach;
+pub(crate) use reach::is_secret_name;
 pub use workspace::Place;
-pub(crate) use workspace::has_secret_component;
 
 use crate::permission::command::judge;
-use crate::permission::{Decision, Memory, Mode, Offers, PrefixRule, Wish, refusal};
+use crate::permission::{CommandWish, Decision, Memory, Mode, Offers, PrefixRule, Wish, refusal};
 use change::{Change, Probe};
 use error::ToolError;
 use request::Request;
@@ -222,9 +224,13 @@ impl Toolbox {
 
     fn question(&self, examined: &Examined) -> String {
         match &examined.wish {
-            Wish::Command(text, judgement, _) => {
-                let why: String = judgement.doubts.iter().map(|d| format!("\n({d})")).collect();
-                format!("Run: {text}{why}")
+            Wish::Command(command) => {
+                let outside = command.outside.iter();
+                let outside = outside
+                    .map(|path| format!("it reads outside of the project: {}", path.display()));
+                let doubts = command.judgement.doubts.iter().cloned();
+                let why: String = doubts.chain(outside).map(|d| format!("\n({d})")).collect();
+                format!("Run: {}{why}", command.text)
             }
             Wish::Write(path, place) => {
                 let not_yet = examined.not_yet.clone().unwrap_or_default();
@@ -241,8 +247,12 @@ impl Toolbox {
                 };
                 format!("Change {}{place}:\n{preview}", self.workspace.show(path))
             }
-            Wish::Read(path, _) => {
-                format!("Read {}, where credentials may be", self.workspace.show(path))
+            Wish::Read(path, reach) => {
+                let shown = self.workspace.show(path);
+                match reach {
+                    Reach::Secret => format!("Read {shown}, where credentials may be"),
+                    _ => format!("Read {shown}, outside of the project"),
+                }
             }
             Wish::Nothing => String::new(),
         }
@@ -399,25 +409,26 @@ fn wish(workspace: &Workspace, request: &Request) -> Result<Wish, ToolError> {
         Request::Todo(_) => return Ok(Wish::Nothing),
     };
     let path = workspace.resolve(path.unwrap_or("."))?;
-    let secret = workspace.is_secret(&path);
-    Ok(Wish::Read(path, secret))
+    let reach = workspace.reach(&path);
+    Ok(Wish::Read(path, reach))
 }
 
 fn command_wish(workspace: &Workspace, command: &str) -> Result<Wish, ToolError> {
     let mut judgement = judge(command);
-    for given in &judgement.reads {
-        if workspace.resolve(given).is_ok_and(|path| workspace.is_secret(&path)) {
-            judgement.doubts.push(format!("it may read credentials: {given}"));
+    let reads = workspace.reads_of(&judgement);
+    for sentence in reads.secret {
+        if !judgement.doubts.contains(&sentence) {
+            judgement.doubts.push(sentence);
         }
     }
-    judgement.doubts.dedup();
     let mut writes = Vec::new();
     for given in &judgement.writes {
         let path = workspace.resolve(given)?;
         let place = workspace.place(&path);
         writes.push((path, place));
     }
-    Ok(Wish::Command(command.to_owned(), judgement, writes))
+    let (text, outside) = (command.to_owned(), reads.outside);
+    Ok(Wish::Command(CommandWish { text, judgement, writes, outside }))
 }
 
 /// Work that may wait for a disk, away from the threads that serve everything else.

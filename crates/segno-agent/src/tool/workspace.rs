@@ -44,10 +44,6 @@ const HOME_GUARDED: &[&str] = &[
     "Library/LaunchAgents",
 ];
 
-/// Path components that mean credentials.
-const SECRET: &[&str] =
-    &[".ssh", ".gnupg", ".aws", ".netrc", ".git-credentials", ".docker", ".kube"];
-
 /// Where a write would go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
@@ -87,12 +83,37 @@ impl Workspace {
         &self.cwd
     }
 
+    /// The home directory, links resolved.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// Segno's own directories, links resolved.
+    pub(super) fn own(&self) -> impl Iterator<Item = &Path> {
+        self.own.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether a resolved path lies in the project.
+    pub(super) fn is_inside(&self, path: &Path) -> bool {
+        path.starts_with(&self.root) || path.starts_with(&self.cwd)
+    }
+
+    /// Whether the project lies in a place.
+    pub(super) fn is_around(&self, place: &Path) -> bool {
+        self.root.starts_with(place) || self.cwd.starts_with(place)
+    }
+
     /// A path as the model gave it, made absolute; links are not looked at.
     pub(crate) fn absolute(&self, given: &str) -> PathBuf {
+        self.absolute_from(&self.cwd, given)
+    }
+
+    /// The same, for a path that is relative to `base`.
+    pub(super) fn absolute_from(&self, base: &Path, given: &str) -> PathBuf {
         match (given, given.strip_prefix("~/"), &self.home) {
             ("~", _, Some(home)) => home.clone(),
             (_, Some(rest), Some(home)) => home.join(rest),
-            _ => self.cwd.join(given),
+            _ => base.join(given),
         }
     }
 
@@ -133,11 +154,7 @@ impl Workspace {
         if in_git || self.is_guarded_home(path) {
             return Place::Guarded;
         }
-        if path.starts_with(&self.root) || path.starts_with(&self.cwd) {
-            Place::Inside
-        } else {
-            Place::Outside
-        }
+        if self.is_inside(path) { Place::Inside } else { Place::Outside }
     }
 
     fn is_guarded_home(&self, path: &Path) -> bool {
@@ -148,24 +165,10 @@ impl Workspace {
         let inside = path.starts_with(&self.root) && Some(&self.root) != self.home.as_ref();
         !inside && HOME_GUARDED.iter().any(|guarded| rest.starts_with(guarded))
     }
-
-    /// Whether reading a resolved path would show credentials.
-    pub(crate) fn is_secret(&self, path: &Path) -> bool {
-        self.own.iter().any(|own| path.starts_with(own)) || has_secret_component(path)
-    }
-}
-
-/// Whether a path names a place where credentials are kept.
-pub(crate) fn has_secret_component(path: &Path) -> bool {
-    let in_proc = path.components().any(|c| c.as_os_str() == "proc");
-    path.components().any(|c| {
-        let name = c.as_os_str();
-        SECRET.iter().any(|s| name.eq_ignore_ascii_case(s)) || (in_proc && name == "environ")
-    })
 }
 
 /// Resolves links in all of `path`, tolerating that its end does not exist.
-fn follow(path: &Path, depth: usize) -> std::io::Result<PathBuf> {
+pub(super) fn follow(path: &Path, depth: usize) -> std::io::Result<PathBuf> {
     let error = match std::fs::canonicalize(path) {
         Ok(real) => return Ok(real),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => error,
