@@ -9,7 +9,8 @@ use super::digest::{Digest, ForeignRow, Spent};
 use super::foreign_rows::{self, Kept, Key, Made};
 use crate::foreign::{self, ForeignError, Located};
 use segno_model::record::ProjectFacts;
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashSet};
 use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -37,23 +38,27 @@ pub struct Progress {
     pub of_bytes: u64,
 }
 
-/// Tells the facts of a directory: where it really is, its repository.
-pub trait Places {
-    /// The facts of `cwd` as they are now; only `cwd` itself when it is not there.
-    fn facts(&self, cwd: &str) -> ProjectFacts;
+/// What a refresh left for the next time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// How many sessions.
+    pub sessions: usize,
+    /// How many bytes they have.
+    pub bytes: u64,
 }
 
 impl Catalog {
     /// Brings the rows of the sessions in `located` up to date, and forgets those of sessions that are
-    /// not in it. `progress` is called as sessions are read.
+    /// not in it. Files that changed last are read first; once `limit` bytes were read, the rest is left
+    /// for the next time. `progress` is called as sessions are read, with the row that was made.
     pub fn refresh_foreign(
         &mut self,
         located: Vec<Located>,
-        places: &dyn Places,
-        progress: &mut dyn FnMut(Progress),
-    ) {
+        limit: u64,
+        progress: &mut dyn FnMut(Progress, &ForeignRow),
+    ) -> Unread {
         let (mut known, _) = self.database.ask(foreign_rows::load);
-        let (looked_at, _) = self.database.ask(foreign_rows::places);
+        self.places = self.database.ask(foreign_rows::places).0;
         let mut stale = Vec::new();
         let mut fresh = Vec::new();
         let mut seen = HashSet::new();
@@ -74,30 +79,33 @@ impl Catalog {
             self.database.ask(|connection| foreign_rows::remove(connection, &gone));
         }
         self.foreign = fresh.into_iter().map(|(_, kept)| Slot::Kept(kept.row)).collect();
-        let mut atlas = Atlas { known: looked_at, new: Vec::new(), places };
-        self.read_stale(stale, &mut atlas, progress);
-        let new = std::mem::take(&mut atlas.new);
-        if !new.is_empty() {
-            self.database.ask(|connection| foreign_rows::save_places(connection, &new));
+        stale.sort_by_key(|(session, _)| Reverse(session.stamp.modified_ns));
+        let later = stale.split_off(within(&stale, limit));
+        self.read_stale(&stale, progress);
+        // What was known of a session that changed is better than nothing.
+        self.foreign.extend(
+            later.iter().filter_map(|(_, kept)| Some(Slot::Kept(kept.as_ref()?.row.clone()))),
+        );
+        Unread {
+            sessions: later.len(),
+            bytes: later.iter().map(|(session, _)| session.stamp.bytes).sum(),
         }
     }
 
     fn read_stale(
         &mut self,
-        stale: Vec<(Located, Option<Kept>)>,
-        atlas: &mut Atlas<'_>,
-        progress: &mut dyn FnMut(Progress),
+        stale: &[(Located, Option<Kept>)],
+        progress: &mut dyn FnMut(Progress, &ForeignRow),
     ) {
         let of_bytes = stale.iter().map(|(session, _)| session.stamp.bytes).sum();
         let mut done = Progress { read: 0, of: stale.len(), bytes: 0, of_bytes };
         let mut batch: Vec<Made> = Vec::new();
         let mut unsaved = 0;
-        read_all(&stale, &mut |mut made| {
-            made.row.project = atlas.facts(&made.row.project.cwd);
+        read_all(stale, &mut |made| {
             done.read += 1;
             done.bytes += made.stamp.bytes;
             unsaved += made.stamp.bytes;
-            progress(done);
+            progress(done, &made.row);
             self.foreign.push(Slot::Read(made.row.clone()));
             batch.push(made);
             if batch.len() >= SAVE_SESSIONS || unsaved >= SAVE_BYTES {
@@ -115,7 +123,37 @@ impl Catalog {
     #[must_use]
     pub fn foreign_rows(&self) -> Vec<ForeignRow> {
         // A row that cannot be parsed was written by a damaged database; it is read again next time.
-        self.foreign.iter().filter_map(Slot::row).collect()
+        let mut rows: Vec<_> = self.foreign.iter().filter_map(Slot::row).collect();
+        for row in &mut rows {
+            if let Some(facts) = self.places.get(&row.project.cwd) {
+                row.project = facts.clone();
+            }
+        }
+        rows
+    }
+
+    /// Working directories of other agents' sessions that were not looked at yet, or were not there then.
+    /// Whoever can look tells with [`Self::set_places`].
+    #[must_use]
+    pub fn unknown_places(&self) -> Vec<String> {
+        let rows = self.foreign.iter().filter_map(Slot::row);
+        let cwds: BTreeSet<String> = rows.map(|row| row.project.cwd).collect();
+        let known = |cwd: &str| self.places.get(cwd).is_some_and(|facts| facts.real_path.is_some());
+        cwds.into_iter().filter(|cwd| !cwd.is_empty() && !known(cwd)).collect()
+    }
+
+    /// Keeps what was found out about directories. One that was once there keeps its facts.
+    pub fn set_places(&mut self, found: Vec<(String, ProjectFacts)>) {
+        self.database.ask(|connection| foreign_rows::save_places(connection, &found));
+        self.places.extend(found);
+    }
+
+    /// The row of one session, made now and kept nowhere.
+    #[must_use]
+    pub fn digest(session: &Located) -> ForeignRow {
+        let mut digest = Digest::new(session);
+        let failed = foreign::read(session, &mut digest).err();
+        digest.finish(failed.map(|error| reason(&error))).0
     }
 
     /// What was spent in one session of another agent, response by response.
@@ -141,29 +179,14 @@ impl Slot {
     }
 }
 
-/// The facts of directories, looked up once each.
-struct Atlas<'a> {
-    known: HashMap<String, ProjectFacts>,
-    new: Vec<(String, ProjectFacts)>,
-    places: &'a dyn Places,
-}
-
-impl Atlas<'_> {
-    /// A directory that was once there keeps the facts that it had; one that was not is looked up again.
-    fn facts(&mut self, cwd: &str) -> ProjectFacts {
-        if cwd.is_empty() {
-            return ProjectFacts::default();
-        }
-        if let Some(facts) = self.known.get(cwd)
-            && facts.real_path.is_some()
-        {
-            return facts.clone();
-        }
-        let facts = self.places.facts(cwd);
-        self.known.insert(cwd.to_owned(), facts.clone());
-        self.new.push((cwd.to_owned(), facts.clone()));
-        facts
-    }
+/// How many of the first sessions are read: at least one, and as many as stay within so many bytes.
+fn within(stale: &[(Located, Option<Kept>)], limit: u64) -> usize {
+    let mut bytes = 0_u64;
+    let fits = |(session, _): &&(Located, Option<Kept>)| {
+        bytes = bytes.saturating_add(session.stamp.bytes);
+        bytes <= limit
+    };
+    stale.iter().take_while(fits).count().max(1).min(stale.len())
 }
 
 fn key(session: &Located) -> Key {

@@ -11,7 +11,7 @@ mod index;
 mod row;
 
 pub use digest::{Ending, ForeignRow, Spent};
-pub use index::{Places, Progress};
+pub use index::{Progress, Unread};
 pub use row::{Activity, Row};
 
 use crate::disk::{Disk, Meta};
@@ -23,7 +23,7 @@ use segno_model::SessionId;
 use segno_model::record::ProjectFacts;
 use segno_model::store::StoreError;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// How the database was found.
@@ -80,6 +80,7 @@ pub struct Catalog {
     database: Database,
     rows: BTreeMap<SessionId, Row>,
     foreign: Vec<index::Slot>,
+    places: HashMap<String, ProjectFacts>,
 }
 
 impl Catalog {
@@ -87,7 +88,12 @@ impl Catalog {
     /// lives in memory.
     #[must_use]
     pub fn open(path: &Path) -> Self {
-        Self { database: Database::open(path), rows: BTreeMap::new(), foreign: Vec::new() }
+        Self {
+            database: Database::open(path),
+            rows: BTreeMap::new(),
+            foreign: Vec::new(),
+            places: HashMap::new(),
+        }
     }
 
     /// How the database was found.

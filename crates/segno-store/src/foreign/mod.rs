@@ -21,6 +21,7 @@ mod input;
 mod item;
 mod kimi;
 mod lines;
+mod live;
 mod locate;
 mod opencode;
 mod pi;
@@ -33,6 +34,7 @@ pub use agent::Agent;
 pub use facts::Facts;
 pub use input::ForeignError;
 pub use item::{Fact, ForeignRecord, Item, Origin, Sink};
+pub use live::{Running, running};
 pub use locate::{Located, Roots, Stamp};
 pub use view::{View, pos};
 

@@ -1,0 +1,73 @@
+//! Which sessions a process has right now.
+//!
+//! Responsible for: the shape of the answer, and asking each agent's registry. Must not: take a lock, or
+//! believe a process id whose start time is another one's.
+
+use super::agent::Agent;
+use super::locate::Roots;
+use crate::platform;
+use serde::Deserialize;
+use std::fs;
+
+/// A session that a process has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// Whose it is.
+    pub agent: Agent,
+    /// The session's id.
+    pub id: String,
+    /// The process.
+    pub pid: u32,
+    /// Whether it waits for a person (true) or is at work (false); none when it does not say.
+    pub waiting: Option<bool>,
+}
+
+/// All of them, as far as the agents' registries tell. A registry that cannot be read tells nothing.
+#[must_use]
+pub fn running(roots: &Roots) -> Vec<Running> {
+    claude(roots)
+}
+
+/// Claude Code: `sessions/PID.json`. `procStart` is the process's start in clock ticks since boot.
+fn claude(roots: &Roots) -> Vec<Running> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Entry {
+        pid: u32,
+        session_id: String,
+        #[serde(default)]
+        proc_start: Option<serde_json::Value>,
+        #[serde(default)]
+        status: Option<String>,
+    }
+    let dir = roots.dir("CLAUDE_CONFIG_DIR", ".claude").join("sessions");
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let texts = entries.filter_map(|entry| fs::read(entry.ok()?.path()).ok());
+    let parsed = texts.filter_map(|text| serde_json::from_slice::<Entry>(&text).ok());
+    let alive = parsed.filter(|e| is_alive(e.pid, e.proc_start.as_ref()));
+    let running = |e: Entry| Running {
+        agent: Agent::Claude,
+        id: e.session_id,
+        pid: e.pid,
+        waiting: e.status.as_deref().and_then(waits),
+    };
+    alive.map(running).collect()
+}
+
+fn waits(status: &str) -> Option<bool> {
+    match status {
+        "idle" | "waiting" => Some(true),
+        "busy" | "running" | "active" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether the process is there and began when its entry says.
+fn is_alive(pid: u32, started: Option<&serde_json::Value>) -> bool {
+    let now = platform::process_started(pid);
+    let said = started.and_then(|value| match value {
+        serde_json::Value::String(text) => text.trim().parse().ok(),
+        other => other.as_u64(),
+    });
+    now != 0 && said.is_none_or(|said: u64| said == now)
+}
