@@ -72,6 +72,11 @@ impl<'s> Emitter<'s> {
         seq
     }
 
+    /// The number that the next record gets.
+    pub(super) fn next_seq(&self) -> Seq {
+        self.next
+    }
+
     /// Hands on what has no counterpart among our records, as it is. `kind` is the agent's name for it,
     /// e.g. `claude.attachment`.
     pub(super) fn custom(&mut self, kind: &str, raw: &RawValue, meta: Meta) -> Seq {

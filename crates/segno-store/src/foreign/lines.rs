@@ -16,10 +16,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Longer lines are told and left out.
-const LONGEST: usize = 256 << 20;
+pub(super) const LONGEST: usize = 256 << 20;
 
 /// How much is read at once.
-const CHUNK: usize = 256 << 10;
+pub(super) const CHUNK: usize = 256 << 10;
 
 /// How many places in a broken line are tried as the beginning of a whole object.
 const TRIES: usize = 64;
@@ -97,7 +97,7 @@ impl<R: Read> Lines<R> {
             for json in line.salvage(&text, out) {
                 let object = Object { json, origin: line.origin() };
                 if !take(&object, out)? {
-                    unknown_shape(kind, &object, out);
+                    unknown_shape(kind, object.json, &object.origin, out);
                 }
             }
         }
@@ -164,49 +164,17 @@ impl Line<'_> {
     /// The line as text that a JSON parser can take; none when there is nothing in it. NUL runs, broken
     /// UTF-8 and halves of surrogate pairs are told.
     fn text(&self, out: &mut Emitter<'_>) -> Option<Cow<'_, str>> {
-        use Severity::{Damage, Warning};
         let at = self.origin();
         if let Some(bytes) = self.oversize {
             let sentence = format!("The line is {bytes} bytes long, more than this reader takes.");
-            out.found("oversize-line", Damage, &at, &sentence, "It was left out.");
+            out.found("oversize-line", Severity::Damage, &at, &sentence, "It was left out.");
             return None;
         }
         let mut bytes = self.bytes;
         if self.number == 1 {
             bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         }
-        let without = without_nuls(bytes);
-        if without.len() < bytes.len() {
-            let sentence = format!("{} NUL bytes stand in the line.", bytes.len() - without.len());
-            out.found(
-                "nul-run",
-                Warning,
-                &at,
-                &sentence,
-                "They were left out; what stands beside them was read.",
-            );
-        }
-        let bytes = without.trim_ascii();
-        if bytes.is_empty() {
-            return None;
-        }
-        if std::str::from_utf8(bytes).is_err() {
-            out.found(
-                "bad-utf8",
-                Warning,
-                &at,
-                "The line holds bytes that are no UTF-8.",
-                "Each stands as U+FFFD.",
-            );
-        } else if !has_surrogate_escape(bytes) {
-            return Some(String::from_utf8_lossy(bytes));
-        }
-        let text = readable_json(bytes);
-        if std::str::from_utf8(bytes).is_ok_and(|before| before != text) {
-            let sentence = "The line holds half of a surrogate pair.";
-            out.found("lone-surrogate", Warning, &at, sentence, "It stands as U+FFFD.");
-        }
-        Some(text)
+        readable(bytes, &at, out)
     }
 
     /// The whole JSON objects in a line that is not one.
@@ -249,11 +217,44 @@ impl Line<'_> {
     }
 }
 
-fn unknown_shape(kind: &str, object: &Object<'_>, out: &mut Emitter<'_>) {
+/// Stored bytes as text that a JSON parser can take; none when there is nothing in them. NUL runs, broken
+/// UTF-8 and halves of surrogate pairs are told.
+pub(super) fn readable<'b>(
+    bytes: &'b [u8],
+    at: &Origin,
+    out: &mut Emitter<'_>,
+) -> Option<Cow<'b, str>> {
+    use Severity::Warning;
+    let without = without_nuls(bytes);
+    if without.len() < bytes.len() {
+        let sentence = format!("{} NUL bytes stand in the line.", bytes.len() - without.len());
+        let done = "They were left out; what stands beside them was read.";
+        out.found("nul-run", Warning, at, &sentence, done);
+    }
+    let bytes = without.trim_ascii();
+    if bytes.is_empty() {
+        return None;
+    }
+    if std::str::from_utf8(bytes).is_err() {
+        let sentence = "The line holds bytes that are no UTF-8.";
+        out.found("bad-utf8", Warning, at, sentence, "Each stands as U+FFFD.");
+    } else if !has_surrogate_escape(bytes) {
+        return Some(String::from_utf8_lossy(bytes));
+    }
+    let text = readable_json(bytes);
+    if std::str::from_utf8(bytes).is_ok_and(|before| before != text) {
+        let sentence = "The line holds half of a surrogate pair.";
+        out.found("lone-surrogate", Warning, at, sentence, "It stands as U+FFFD.");
+    }
+    Some(text)
+}
+
+/// Keeps a record of a shape that nobody knows, and tells it.
+pub(super) fn unknown_shape(kind: &str, json: &str, at: &Origin, out: &mut Emitter<'_>) {
     let sentence = "The record has a shape that this reader does not know.";
-    out.found("unknown-record", Severity::Note, &object.origin, sentence, "It was kept as it is.");
-    if let Ok(raw) = serde_json::from_str::<&RawValue>(object.json) {
-        let meta = super::emitter::Meta { origin: object.origin.clone(), ..Default::default() };
+    out.found("unknown-record", Severity::Note, at, sentence, "It was kept as it is.");
+    if let Ok(raw) = serde_json::from_str::<&RawValue>(json) {
+        let meta = super::emitter::Meta { origin: at.clone(), ..Default::default() };
         out.custom(kind, raw, meta);
     }
 }

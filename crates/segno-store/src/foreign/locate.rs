@@ -4,7 +4,7 @@
 
 use super::agent::Agent;
 use super::input::ForeignError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
@@ -18,6 +18,9 @@ pub struct Roots {
     pub home: PathBuf,
     /// Environment variables, e.g. `CODEX_HOME`.
     pub env: BTreeMap<String, String>,
+    /// Projects that are known, for agents that keep their sessions in the project: the current
+    /// directory, and the directories of sessions found earlier.
+    pub projects: Vec<PathBuf>,
 }
 
 impl Roots {
@@ -27,6 +30,11 @@ impl Roots {
             Some(value) if !value.is_empty() => PathBuf::from(value),
             _ => self.home.join(otherwise),
         }
+    }
+
+    /// The home directory and the known projects, each once.
+    pub(super) fn places(&self) -> BTreeSet<&Path> {
+        self.projects.iter().chain([&self.home]).map(PathBuf::as_path).collect()
     }
 }
 

@@ -6,7 +6,10 @@
 //! [`Item`]s, read as often as needed.
 
 mod agent;
+mod array;
+mod blocks;
 mod calls;
+mod chain;
 mod claude;
 mod cline;
 mod codex;

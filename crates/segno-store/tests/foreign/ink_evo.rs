@@ -1,1 +1,136 @@
-//! Tests of this reader.
+//! Ink's and evo-agent's sessions.
+
+use crate::scene::{context, findings, lines, session, transcript};
+use segno_model::Body;
+use segno_model::record::Message;
+use segno_store::foreign::{Agent, Roots, View, locate};
+
+const EVO: &str = "foreign/evo/1780452000125_9f3a01c7/messages.jsonl";
+const EVO_CHILD: &str = "foreign/evo/1780452000125_9f3a01c7/subagent/\
+    1780452031000_find-the-glaze-table_0c44de19.jsonl";
+const EVO_RESUMED: &str = "foreign/evo/1780453000000_00c0ffee/messages.jsonl";
+const EVO_FUSED: &str = "foreign/evo/1780454000000_deadbea7/messages.jsonl";
+
+fn notices(view: &View) -> Vec<String> {
+    let notice = |read: &segno_store::foreign::ForeignRecord| match read.record.body() {
+        Body::Message(message) => match &**message {
+            Message::User(user) => user.notice.clone(),
+            _ => None,
+        },
+        _ => None,
+    };
+    view.records.iter().filter_map(notice).collect()
+}
+
+/// Covers: EV1, EV2, EV4, EV9.
+#[test]
+fn an_evo_session_reads_with_its_tools_subagent_and_goal() {
+    let view = transcript(EVO);
+    assert_eq!(session(EVO).agent, Agent::Evo);
+    assert_eq!(
+        lines(&view),
+        [
+            "task",
+            "user: Where is the glaze table?",
+            "assistant: I will look.",
+            "call task toolu_01 {\"prompt\":\"Find the glaze table\"}",
+            "child",
+            "child",
+            "result toolu_01: It is in data/glaze.csv.",
+            "assistant: It is in data/glaze.csv.",
+            "user: <background-results>\n[bg:a3f9c2d1] completed\n</background-results>",
+            "user: Fire it to cone 6 ☕",
+            "assistant: Running both.",
+            "call bash toolu_02 {\"command\":\"./fire --cone 6\"}",
+            "call read toolu_03 {\"path\":\"data/glaze.csv\"}",
+            "result toolu_02: exit status 1",
+        ]
+    );
+    assert_eq!(findings(&view), ["interrupted-call@11"]);
+    assert_eq!(notices(&view), ["injected"]);
+    let facts = &view.facts;
+    assert_eq!(facts.id.as_deref(), Some("1780452000125_9f3a01c7"));
+    assert_eq!(facts.cwd.as_deref(), Some("/home/ada/kiln"));
+    assert_eq!(facts.branch.as_deref(), Some("main"));
+    assert_eq!(facts.version.as_deref(), Some("0.9.2"));
+    assert_eq!(facts.created.map(|at| at.to_string()).as_deref(), Some("2026-06-03T02:00:00.125Z"));
+    // The result of the subagent is sent once, behind its call.
+    let sent = context(EVO);
+    assert_eq!(sent.iter().filter(|line| line.contains("data/glaze.csv.")).count(), 2);
+    assert_eq!(sent[3], "result toolu_01: It is in data/glaze.csv.");
+}
+
+/// Covers: EV4, EV7.
+#[test]
+fn an_evo_subagent_names_its_parent() {
+    let view = transcript(EVO_CHILD);
+    assert_eq!(view.facts.parent.as_deref(), Some("1780452000125_9f3a01c7"));
+    assert_eq!(view.facts.role.as_deref(), Some("find-the-glaze-table"));
+    assert_eq!(view.facts.id.as_deref(), Some("1780452031000_find-the-glaze-table_0c44de19"));
+    assert_eq!(
+        context(EVO_CHILD),
+        [
+            "user: Find the glaze table",
+            "call grep toolu_s1 {\"pattern\":\"glaze\"}",
+            "result toolu_s1: data/glaze.csv:1:cone,glaze",
+            "assistant: It is in data/glaze.csv.",
+        ]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(context_end())
+        .collect::<Vec<_>>()
+    );
+}
+
+/// What stands behind a turn of the model with which a history ends.
+fn context_end() -> [String; 1] {
+    [format!("user: {}", segno_model::context::CONTINUE_NOTICE)]
+}
+
+/// Covers: EV3, EV5.
+#[test]
+fn an_evo_boundary_clips_and_an_empty_summary_forgets_nothing() {
+    let view = transcript(EVO_RESUMED);
+    assert_eq!(view.facts.fork_of, Some(("1780452000125_9f3a01c7".to_owned(), None)));
+    assert_eq!(findings(&view), ["history-elsewhere@2", "empty-summary@8"]);
+    let sent = context(EVO_RESUMED);
+    assert_eq!(sent.len(), 4, "{sent:?}");
+    assert!(sent[0].contains("The kiln was fired to cone 6"), "{sent:?}");
+    assert_eq!(sent[1..], ["user: And the shelves?", "assistant: Washed.", "user: Thanks"]);
+}
+
+/// Covers: G3.
+#[test]
+fn records_that_evo_fused_are_read_one_by_one() {
+    let view = transcript(EVO_FUSED);
+    assert_eq!(
+        lines(&view),
+        [
+            "user: Stack the shelves",
+            "assistant: Stacked.",
+            "user: Is it level?",
+            "custom evo.glaze_report",
+        ]
+    );
+    assert_eq!(findings(&view), ["fused-line@2", "fused-line@3", "torn-tail@5"]);
+}
+
+/// Covers: G14.
+#[test]
+fn evo_sessions_are_found_in_the_projects_that_are_known() {
+    let home = tempfile::tempdir().expect("a folder");
+    let project = home.path().join("kiln");
+    for name in [EVO, EVO_CHILD] {
+        let to = project.join(".evo-agent/sessions").join(&name["foreign/evo/".len()..]);
+        std::fs::create_dir_all(to.parent().expect("it has one")).expect("a folder");
+        std::fs::copy(crate::scene::corpus(name), to).expect("a copy");
+    }
+    let roots = Roots { home: home.path().to_owned(), projects: vec![project], ..Roots::default() };
+    let (mut found, failed) = locate(&roots);
+    assert!(failed.is_empty(), "{failed:?}");
+    found.sort_by_key(|session| session.parent.is_some());
+    let ids: Vec<_> = found.iter().map(|s| (s.id.as_deref(), s.parent.as_deref())).collect();
+    let parent = "1780452000125_9f3a01c7";
+    let child = "1780452031000_find-the-glaze-table_0c44de19";
+    assert_eq!(ids, [(Some(parent), None), (Some(child), Some(parent))]);
+}
