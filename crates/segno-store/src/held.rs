@@ -9,6 +9,7 @@ use crate::layout::SessionDir;
 use crate::lock;
 use crate::log::FileLog;
 use crate::reading::{self, LogFile};
+use crate::set_aside;
 use crate::store::FileStore;
 use crate::writer::Writer;
 use segno_model::active::{Loaded, Loader};
@@ -65,10 +66,13 @@ impl<D: Disk> HeldSession for FileHeld<D> {
         file.forget_cached(len.saturating_sub(REREAD) / 4096 * 4096);
         let (mut loaded, bytes) = reading::load(file, self.writer.path(), Loader::new(len))?;
         loaded.check_writable()?;
+        let untold = set_aside::untold(self.store.disk(), &self.dir, loaded.content_end)?;
+        let tail = loaded.tail.as_ref().map(|tail| (tail.at, len - tail.at));
+        loaded.findings.extend(untold.iter().filter_map(|item| set_aside::finding(item, tail)));
         if loaded.blocking().next().is_some() {
-            return Ok(Judged::Damaged(FileDamaged::new(self, loaded)));
+            return Ok(Judged::Damaged(FileDamaged::new(self, loaded, untold)));
         }
-        let known = reading::known_of(&loaded, len, &self.id);
+        let known = reading::known_of(&loaded, len, &self.id, untold);
         let active = reading::active_of(&mut loaded, bytes);
         Ok(Judged::Sound(Opened { log: FileLog::born(self, known), active }))
     }
@@ -80,12 +84,13 @@ pub struct FileDamaged<D: Disk> {
     held: FileHeld<D>,
     loaded: Loaded,
     findings: Vec<Finding>,
+    untold: Vec<RepairItem>,
 }
 
 impl<D: Disk> FileDamaged<D> {
-    fn new(held: FileHeld<D>, loaded: Loaded) -> Self {
+    fn new(held: FileHeld<D>, loaded: Loaded, untold: Vec<RepairItem>) -> Self {
         let findings = loaded.blocking().map(|damage| damage.finding.clone()).collect();
-        Self { held, loaded, findings }
+        Self { held, loaded, findings, untold }
     }
 }
 
@@ -111,9 +116,9 @@ impl<D: Disk> DamagedSession for FileDamaged<D> {
         if plan.is_empty() {
             return Err(StoreError::refused("a repair that settles nothing"));
         }
-        let Self { held, loaded, .. } = self;
+        let Self { held, loaded, untold, .. } = self;
         let (store, id) = (held.store.clone(), held.id.clone());
-        let known = reading::known_of(&loaded, held.writer.end(), &id);
+        let known = reading::known_of(&loaded, held.writer.end(), &id, untold);
         let mut log = FileLog::born(held, known);
         let repair = Repair { rule: "person".to_owned(), by_person: true, items: plan };
         log.append(vec![Draft::new(at, Body::Repair(repair))], Level::Synced).await?;

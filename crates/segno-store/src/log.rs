@@ -6,12 +6,13 @@
 
 use crate::blobs;
 use crate::disk::{Disk, Writes};
-use crate::durable::{TempFile, create_dirs, sync_dir};
+use crate::durable::{create_dirs, sync_dir};
 use crate::error::{store_error, write_error};
 use crate::held::FileHeld;
 use crate::layout::{SessionDir, exists};
 use crate::lock;
 use crate::reading;
+use crate::set_aside;
 use crate::store::FileStore;
 use crate::writer::Writer;
 use segno_model::batch::{Batch, Draft, plan_with_checkpoint_every};
@@ -21,17 +22,6 @@ use segno_model::state::State;
 use segno_model::store::{Active, Level, SessionLog, StoreError};
 use segno_model::{Body, Pos, Record, Seq};
 use std::io::ErrorKind;
-
-/// Bytes behind the last record, which the first append deals with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Tail {
-    /// There are none.
-    Clean,
-    /// Everything from this offset of the file on is no record.
-    Torn(u64),
-    /// It was set aside; the record that says so is still to be written.
-    SetAside(RepairItem),
-}
 
 /// Where the log is.
 #[derive(Debug)]
@@ -51,7 +41,10 @@ pub(crate) struct Known {
     pub(crate) synced: Option<Seq>,
     /// Bytes of line 1 with its line end; 0 while there is none.
     pub(crate) first_line: u64,
-    pub(crate) tail: Tail,
+    /// From where on the file's bytes are no record; the first append cuts them off.
+    pub(crate) torn: Option<u64>,
+    /// Torn bytes that were set aside; the record that says so is still to be written.
+    pub(crate) untold: Vec<RepairItem>,
     /// Whether the last record lacks its line end; the next batch begins with it.
     pub(crate) unended: bool,
 }
@@ -81,7 +74,8 @@ impl<D: Disk> FileLog<D> {
             state: State::default(),
             synced: None,
             first_line: 0,
-            tail: Tail::Clean,
+            torn: None,
+            untold: Vec::new(),
             unended: false,
         };
         let (place, staged) = (Place::Unborn, Vec::new());
@@ -118,7 +112,7 @@ impl<D: Disk> FileLog<D> {
             writer.check()?;
         }
         let born_now = matches!(self.place, Place::Unborn);
-        if born_now || matches!(self.known.tail, Tail::Torn(_)) {
+        if born_now || self.known.torn.is_some() {
             // What cannot be planned must not bring a session into being or touch a tail.
             self.plan(drafts.clone())?;
             self.be_born()?;
@@ -148,9 +142,9 @@ impl<D: Disk> FileLog<D> {
         if self.known.state.next_seq == 0 {
             own.push(Draft::new(at, Body::Session(Box::new(self.known.header.clone()))));
         }
-        if let Tail::SetAside(item) = &self.known.tail {
-            let rule = "torn-tail".to_owned();
-            let repair = Repair { rule, by_person: false, items: vec![item.clone()] };
+        if !self.known.untold.is_empty() {
+            let (rule, items) = ("torn-tail".to_owned(), self.known.untold.clone());
+            let repair = Repair { rule, by_person: false, items };
             own.push(Draft::new(at, Body::Repair(repair)));
         }
         let added = own.len();
@@ -199,20 +193,16 @@ impl<D: Disk> FileLog<D> {
 
     /// Copies torn bytes to `set-aside/`, durably, and cuts them off.
     fn set_tail_aside(&mut self) -> Result<(), StoreError> {
-        let (Tail::Torn(from), Place::Born(writer)) = (&self.known.tail, &mut self.place) else {
+        let (Some(from), Place::Born(writer)) = (self.known.torn, &mut self.place) else {
             return Ok(());
         };
-        let (from, bytes) = (*from, writer.end() - from);
-        let disk = self.store.disk();
-        let aside = self.dir.set_aside();
-        create_dirs(disk, self.dir.path(), &aside)?;
-        let (temp, sha256) = TempFile::copy(disk, &aside, writer.file(), (from, bytes))?;
-        let file = format!("tail-{from}-{}", &sha256[..16]);
-        // The name holds the hash: if it is taken, an earlier attempt came this far and no further.
-        temp.link_as(&file)?;
+        let torn = (from, writer.end() - from);
+        let item = set_aside::keep(self.store.disk(), &self.dir, writer.file(), torn)?;
         writer.cut(from)?;
-        self.known.tail =
-            Tail::SetAside(RepairItem::SetAside { offset: from, bytes, sha256, file });
+        self.known.torn = None;
+        if !self.known.untold.contains(&item) {
+            self.known.untold.push(item);
+        }
         Ok(())
     }
 
@@ -237,7 +227,7 @@ impl<D: Disk> FileLog<D> {
             self.known.first_line = batch.records.first().map_or(0, |r| r.line.len() as u64 + 1);
             lock::note_owner(self.store.disk(), &self.dir);
         }
-        self.known.tail = Tail::Clean;
+        self.known.untold.clear();
         self.known.unended = false;
         Ok(())
     }

@@ -7,10 +7,11 @@ use crate::disk::{Disk, DiskFile};
 use crate::durable::read_full;
 use crate::error::store_error;
 use crate::layout::SessionDir;
-use crate::log::{self, Known};
+use crate::log::Known;
 use crate::store::FileStore;
 use segno_model::active::{Loaded, Loader, Want};
 use segno_model::judge::{Damage, Scanner, Tail};
+use segno_model::record::RepairItem;
 use segno_model::store::{Active, Scanned, Snapshot, StoreError};
 use segno_model::{Pos, SessionId};
 use std::io::ErrorKind;
@@ -171,20 +172,25 @@ pub(crate) fn snapshot<D: Disk>(log: &LogFile<D>, id: &SessionId) -> Result<Snap
 
 /// What appending needs to know. Nothing of what is read counts as durable before the next sync: a
 /// writer that was killed may have left it in memory only.
-pub(crate) fn known_of(loaded: &Loaded, len: u64, id: &SessionId) -> Known {
+pub(crate) fn known_of(
+    loaded: &Loaded,
+    len: u64,
+    id: &SessionId,
+    untold: Vec<RepairItem>,
+) -> Known {
     let empty = loaded.state.next_seq == 0;
-    let tail = match &loaded.tail {
+    let torn = match &loaded.tail {
         // Whatever there is without a header, line 1 must be line 1.
-        _ if empty && len > 0 => log::Tail::Torn(0),
-        Some(tail) => log::Tail::Torn(tail.at),
-        None => log::Tail::Clean,
+        _ if empty && len > 0 => Some(0),
+        tail => tail.as_ref().map(|tail| tail.at),
     };
     Known {
         header: loaded.header_or_bare(id),
         state: if empty { Default::default() } else { loaded.state.clone() },
         synced: None,
         first_line: if empty { 0 } else { loaded.origin },
-        tail,
+        torn,
+        untold,
         unended: !empty && loaded.needs_line_end,
     }
 }

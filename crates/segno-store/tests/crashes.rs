@@ -7,8 +7,9 @@
 
 mod support;
 
-use segno_model::Record;
+use segno_model::record::RepairItem;
 use segno_model::store::{ForkPoint, Level, SessionLog, SessionStore, StoreError};
+use segno_model::{Body, Record};
 use segno_store::{Disk as _, FileLog, FileStore, Options};
 use segno_testkit::sim_disk::{Fault, OpKind, SimDisk};
 use std::io::ErrorKind;
@@ -473,4 +474,56 @@ fn torn_bytes_survive_a_kill_and_then_power_loss() {
             assert!(kept.into_iter().any(|b| b == torn), "operation {n}, seed {seed}: lost");
         }
     }
+}
+
+/// The files in `set-aside/`, and those of them that `repair` records name, in their order.
+fn kept_and_told(disk: &SimDisk) -> (Vec<String>, Vec<String>) {
+    let store = store(disk);
+    let aside = store.log_path(&id(1)).unwrap().with_file_name("set-aside");
+    let entries = disk.list(&aside).unwrap_or_default();
+    let kept = entries.into_iter().map(|e| e.name).filter(|name| !name.starts_with('.')).collect();
+    let mut told = Vec::new();
+    for record in scan(&store, &id(1)) {
+        let Body::Repair(repair) = record.into_body() else { continue };
+        told.extend(repair.items.into_iter().filter_map(|item| match item {
+            RepairItem::SetAside { file, .. } => Some(file),
+            _ => None,
+        }));
+    }
+    (kept, told)
+}
+
+/// Whatever happened between cutting a tail off and saying so: the next opening says it, the next append
+/// records it, once, and then it is over. Covers: G2.
+#[test]
+fn a_tail_that_was_cut_off_by_a_killed_process_is_told_once() {
+    let end: [fn(&SimDisk) -> SimDisk; 2] = [SimDisk::kill, SimDisk::crash];
+    let mut untold = 0;
+    for (n, seed) in (0..40).flat_map(|n| (0..4).map(move |seed| (n, seed))) {
+        let disk = SimDisk::new(seed);
+        append(&mut store(&disk).create(header(1)), "one").unwrap();
+        let path = store(&disk).log_path(&id(1)).unwrap();
+        disk.poke(&path, &[disk.peek(&path).unwrap().as_slice(), &[b'{'; 700]].concat());
+        let mut log = open(&store(&disk), &id(1)).unwrap().log;
+        disk.stop_after(n);
+        let _ = append(&mut log, "two");
+        let disk = end[seed as usize % 2](&disk);
+        let what = format!("operation {n}, seed {seed}");
+        let (_, told) = kept_and_told(&disk);
+        let mut opened = open(&store(&disk), &id(1)).unwrap();
+        let findings = opened.active.findings.iter().filter(|f| f.code == "torn-tail").count();
+        // Power loss may have torn the record that tells of it, too.
+        let most = if seed % 2 == 0 { 1 } else { 2 };
+        let said = findings + told.len();
+        assert!((1..=most).contains(&said), "{what}: {told:?} {:?}", opened.active.findings);
+        untold += usize::from(disk.peek(&path).unwrap().ends_with(b"\n") && told.is_empty());
+        append(&mut opened.log, "three").unwrap();
+        append(&mut opened.log, "four").unwrap();
+        drop(opened);
+        let (kept, told) = kept_and_told(&disk);
+        assert_eq!(kept, told, "{what}: each is named once");
+        let again = open(&store(&disk), &id(1)).unwrap();
+        assert!(again.active.findings.is_empty(), "{what}: {:?}", again.active.findings);
+    }
+    assert!(untold > 0, "some were killed right between");
 }
