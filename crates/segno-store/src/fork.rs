@@ -27,6 +27,8 @@ struct Cut {
     /// Where it ends, counted from the end of line 1, without its line end.
     end: u64,
     tip: Option<Pos>,
+    /// Whether all of it is of types and shapes that this version knows.
+    understood: bool,
 }
 
 /// Makes the fork; gives its id.
@@ -44,10 +46,9 @@ pub(crate) fn fork<D: Disk>(
     // The copy must not hold what the source could still lose: its length was taken before this.
     log.file.sync_data().map_err(|e| store_error("syncing", &log.path, e))?;
     let (loaded, _) = log.load()?;
-    // The copied lines stay what they are, and so does their format.
     loaded.check_writable()?;
-    header.format = loaded.format.unwrap_or(header.format);
     let cut = cut(&log, point)?;
+    header.format = loaded.format_of_copy(cut.understood)?;
     let id = header.id.clone();
     let home = store.layout().home(&id);
     if exists(disk, home.path())? {
@@ -74,7 +75,7 @@ fn cut<D: Disk>(log: &LogFile<D>, point: ForkPoint) -> Result<Cut, StoreError> {
         ForkPoint::Whole => Seq::MAX,
         ForkPoint::At(seq) | ForkPoint::Before(seq) => seq,
     };
-    let mut walk = Walk::default();
+    let mut walk = Walk { understood: true, ..Walk::default() };
     log.scan(&mut |item| {
         if let Scanned::Record(record) = item
             && record.seq() <= last_wanted
@@ -94,6 +95,7 @@ struct Walk {
     end: u64,
     /// The node at the point: its position and its parent's.
     node: Option<(Pos, Option<Pos>)>,
+    understood: bool,
 }
 
 impl Walk {
@@ -109,6 +111,7 @@ impl Walk {
             return;
         }
         self.state.apply(record);
+        self.understood &= !matches!(record.body(), Body::Unknown { .. });
         self.up_to = record.seq();
         if record.seq() > 0 {
             self.end = self.end.max(record.offset + record.line.len() as u64);
@@ -129,7 +132,8 @@ impl Walk {
                 return Err(StoreError::Refused(format!("record {seq} is not a node")));
             }
         };
-        Ok(Cut { state: self.state, up_to: self.up_to, end: self.end, tip })
+        let Self { state, up_to, end, understood, .. } = self;
+        Ok(Cut { state, up_to, end, tip, understood })
     }
 }
 

@@ -110,12 +110,7 @@ impl<D: Disk> DamagedSession for FileDamaged<D> {
         plan: Vec<RepairItem>,
         at: Timestamp,
     ) -> Result<Opened<FileLog<D>>, StoreError> {
-        if self.loaded.blocking().any(|damage| damage.at_header) {
-            return Err(StoreError::refused("line 1 cannot be read, and no repair settles that"));
-        }
-        if plan.is_empty() {
-            return Err(StoreError::refused("a repair that settles nothing"));
-        }
+        self.loaded.check_plan(&plan)?;
         let Self { held, loaded, untold, .. } = self;
         let (store, id) = (held.store.clone(), held.id.clone());
         let known = reading::known_of(&loaded, held.writer.end(), &id, untold);
@@ -125,13 +120,7 @@ impl<D: Disk> DamagedSession for FileDamaged<D> {
         // The lock is still ours, so this is the log that was just repaired.
         let file = LogFile::open(&store, log.dir(), &id)?;
         let (mut loaded, bytes) = file.load()?;
-        if let Some(damage) = loaded.blocking().next() {
-            return Err(StoreError::Damaged {
-                what: file.path.display().to_string(),
-                offset: damage.at,
-                reason: damage.finding.sentence.clone(),
-            });
-        }
+        loaded.check_repaired(&file.path.display().to_string())?;
         // What was accepted is read now, and may even be the tip.
         log.restate(loaded.state.clone());
         let active = reading::active_of(&mut loaded, bytes);

@@ -66,6 +66,32 @@ impl Loaded {
         settle::plan(&self.damages, accept)
     }
 
+    /// Whether a repair with this plan may be appended.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] when the header is damaged, which no repair settles, or when the plan is
+    /// empty.
+    pub fn check_plan(&self, plan: &[RepairItem]) -> Result<(), StoreError> {
+        if self.blocking().any(|damage| damage.at_header) {
+            return Err(StoreError::refused("line 1 cannot be read, and no repair settles that"));
+        }
+        if plan.is_empty() {
+            return Err(StoreError::refused("a repair that settles nothing"));
+        }
+        Ok(())
+    }
+
+    /// Whether everything is settled after a repair. `what` names the log.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] with the first damage that is still in the way of writing.
+    pub fn check_repaired(&self, what: &str) -> Result<(), StoreError> {
+        self.blocking().next().map_or(Ok(()), |damage| {
+            let (what, reason) = (what.to_owned(), damage.finding.sentence.clone());
+            Err(StoreError::Damaged { what, offset: damage.at, reason })
+        })
+    }
+
     /// Whether this version may append at all, and copy from it; damage is another question (G13).
     ///
     /// # Errors
@@ -83,6 +109,22 @@ impl Loaded {
             return Err(StoreError::ReadOnly(why.to_owned()));
         }
         Ok(())
+    }
+
+    /// The format of a copy: the copied lines stay what they are. When line 1 is lost, only the lines
+    /// themselves can show that they are of this version's format: by being understood, all of them.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`] as [`Loaded::check_writable`], and when line 1 is lost and a record that
+    /// is to be copied is not understood.
+    pub fn format_of_copy(&self, all_understood: bool) -> Result<FormatVersion, StoreError> {
+        self.check_writable()?;
+        if self.format.is_none() && !all_understood {
+            let why = "its first line is lost, and with it the format of the records that this \
+                       version does not understand";
+            return Err(StoreError::ReadOnly(why.to_owned()));
+        }
+        Ok(self.format.unwrap_or(FORMAT))
     }
 
     /// The header; when it cannot be read, what is certain about it and nothing else. Whoever knows the

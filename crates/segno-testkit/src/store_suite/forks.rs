@@ -9,8 +9,11 @@ use super::{Ability, Bench, cases};
 use crate::sessions::{
     action, answer, call, header, model, prompt, reply, result, set_model, summary,
 };
-use segno_model::record::{Established, Label, Message, Name, Origin, OriginKind, Run, RunState};
-use segno_model::store::{ForkPoint, Level, SessionLog, SessionStore, StoreError};
+use segno_model::line::checksum;
+use segno_model::record::{
+    Established, FORMAT, Label, Message, Name, Origin, OriginKind, Run, RunState,
+};
+use segno_model::store::{ForkPoint, Level, Opened, SessionLog, SessionStore, StoreError};
 use segno_model::{Body, Record, SessionId};
 
 cases! { "forks":
@@ -62,6 +65,12 @@ cases! { "forks":
     open_work_is_settled_as_the_origins;
     /// A fork leaves out what is torn in its source. Covers: G2.
     a_torn_source_is_forked_without_its_tail;
+    /// What this version does not know is in a fork as it is in its source. Covers: G13.
+    the_unknown_is_copied_byte_for_byte;
+    /// A log whose line 1 is lost can be forked when every record shows what it is: the fork has a header
+    /// of its own. One with records of a later version cannot, as nothing tells which that is.
+    /// Covers: G3, G13.
+    a_source_without_its_header_is_forked_if_it_is_understood;
 }
 
 async fn source<H: Bench>(desk: &Desk<H>) -> (SessionId, Log<H>, Vec<Record>) {
@@ -360,4 +369,64 @@ async fn a_torn_source_is_forked_without_its_tail<H: Bench>(desk: Desk<H>) {
     assert_eq!(desk.bytes(&id), torn);
     assert_eq!(path_in(&desk, &fork).await, ["1", "2", "3", "4"]);
     assert!(desk.bytes(&fork).ends_with(b"\n"));
+}
+
+/// Two lines as a later version might write them: another type, and a known one with more members.
+fn from_later(next: u64) -> Vec<u8> {
+    let lines = [
+        format!(
+            r#"{{"seq":{next},"at":"2026-01-01T00:00:00.000Z","type":"hologram","depth": [1,  {{"x":null}}],"\u00e9":"\ud83c""#
+        ),
+        format!(
+            r#"{{"seq":{},"at":"2026-01-01T00:00:00.000Z","type":"name","mood":{{"deep":[1e2]}},"name":"n","z": 0"#,
+            next + 1
+        ),
+    ];
+    let sealed =
+        lines.map(|line| format!("{line},\"crc\":\"{:08x}\"}}\n", checksum(line.as_bytes())));
+    sealed.concat().into_bytes()
+}
+
+async fn the_unknown_is_copied_byte_for_byte<H: Bench>(desk: Desk<H>) {
+    if !desk.can(Ability::Bytes) {
+        return;
+    }
+    let (id, log, _) = source(&desk).await;
+    let next = log.state().next_seq;
+    drop(log);
+    desk.change(&id, |bytes| bytes.extend(from_later(next)));
+    let fork = desk.fork(&id, ForkPoint::Whole).await;
+    let again = desk.fork(&fork, ForkPoint::Whole).await;
+    let expected = desk.bytes(&id);
+    for copy in [fork, again] {
+        assert!(behind_line_one(&desk.bytes(&copy)).starts_with(behind_line_one(&expected)));
+        assert_eq!(desk.read(&copy).await.state.in_force.name.as_deref(), Some("n"));
+    }
+}
+
+async fn a_source_without_its_header_is_forked_if_it_is_understood<H: Bench>(desk: Desk<H>) {
+    if !desk.can(Ability::Bytes) {
+        return;
+    }
+    let (id, log, nodes) = source(&desk).await;
+    let next = log.state().next_seq;
+    drop(log);
+    desk.change(&id, |bytes| {
+        let end = bytes.len() - behind_line_one(bytes).len() - 1;
+        bytes[..end].fill(b'#');
+    });
+    let fork = desk.fork(&id, ForkPoint::Whole).await;
+    assert_eq!(path_in(&desk, &fork).await, ["1", "2", "3", "4"]);
+    let Opened { mut log, active } = desk.open(&fork).await;
+    assert_eq!(active.findings, Vec::new());
+    assert_eq!(log.header().format, FORMAT);
+    assert_eq!(log.header().id, fork);
+    assert_eq!(log.header().origin.as_ref().map(|origin| origin.of.as_str()), Some(id.as_str()));
+    desk.put(&mut log, vec![prompt("on")]).await;
+    let known = nodes[2].seq();
+    desk.change(&id, |bytes| bytes.extend(from_later(next)));
+    let refused = desk.try_fork(&id, ForkPoint::Whole).await;
+    assert!(matches!(&refused, Err(StoreError::ReadOnly(_))), "{refused:?}");
+    let before = desk.fork(&id, ForkPoint::At(known)).await;
+    assert_eq!(path_in(&desk, &before).await.len(), 3);
 }

@@ -19,9 +19,11 @@ pub(super) fn copy(
 ) -> Result<Vec<u8>, StoreError> {
     let (loaded, _) = load::load(bytes);
     loaded.check_writable()?;
-    header.format = loaded.format.unwrap_or(header.format);
     let records = load::records(bytes);
     let cut = cut(&records, point)?;
+    let mut copied = records.iter().filter(|r| r.seq() <= cut.up_to);
+    header.format =
+        loaded.format_of_copy(copied.all(|r| !matches!(r.body(), Body::Unknown { .. })))?;
     header.origin =
         Some(Origin { kind: OriginKind::Fork, of: source.to_string(), up_to: Some(cut.up_to) });
     let first = Draft::new(at, Body::Session(Box::new(header)));

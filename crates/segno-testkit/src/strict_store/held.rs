@@ -76,15 +76,14 @@ impl DamagedSession for StrictDamaged {
         plan: Vec<RepairItem>,
         at: Timestamp,
     ) -> Result<Opened<StrictLog>, StoreError> {
+        self.loaded.check_plan(&plan)?;
         let mut log = self.log;
         let repair = Repair { rule: "person".into(), by_person: true, items: plan };
         log.append(vec![Draft::new(at, Body::Repair(repair))], Level::Synced).await?;
         let world = log.right.world.clone();
         let bytes = world.lock().logs.get(&log.right.id).map(|l| l.bytes.clone());
         let (loaded, active) = load::load(&bytes.unwrap_or_default());
-        if loaded.blocking().next().is_some() {
-            return Err(StoreError::refused("the plan does not settle all damage"));
-        }
+        loaded.check_repaired(log.right.id.as_str())?;
         log.state = loaded.state;
         Ok(Opened { log, active })
     }
