@@ -32,9 +32,23 @@ impl Calls {
 
     /// The record that made the call which a result answers, and the tool's name. What does not pair is
     /// told: a second result names the call of the first.
+    #[allow(dead_code, reason = "readers of other formats use it")]
     pub(super) fn result(
         &mut self,
         id: &str,
+        at: &Origin,
+        out: &mut Emitter<'_>,
+    ) -> Option<(Seq, String)> {
+        self.result_on(id, None, at, out)
+    }
+
+    /// As [`Self::result`], for formats in which a result hangs on the record that made the call: a call
+    /// of `turn` with this id is meant before any other. On branches that were written in turn, the
+    /// nearest open call may be another branch's.
+    pub(super) fn result_on(
+        &mut self,
+        id: &str,
+        turn: Option<Seq>,
         at: &Origin,
         out: &mut Emitter<'_>,
     ) -> Option<(Seq, String)> {
@@ -49,7 +63,11 @@ impl Calls {
             );
             return None;
         };
-        if let Some(open) = calls.iter_mut().rev().find(|call| !call.answered) {
+        let is_meant = |call: &Call| turn == Some(call.seq);
+        let at_turn = |turn| calls.binary_search_by_key(&turn, |call| call.seq).is_ok();
+        let meant = turn.is_some_and(at_turn);
+        let fits = |call: &&mut Call| !call.answered && (!meant || is_meant(call));
+        if let Some(open) = calls.iter_mut().rev().find(fits) {
             open.answered = true;
             return Some((open.seq, open.name.clone()));
         }
@@ -61,7 +79,8 @@ impl Calls {
             sentence,
             "The first one counts; both are shown.",
         );
-        calls.last().map(|call| (call.seq, call.name.clone()))
+        let last = calls.iter().rev().find(|call| !meant || is_meant(call));
+        last.map(|call| (call.seq, call.name.clone()))
     }
 
     /// Tells which calls have no result. Readers call it at the end.
