@@ -266,7 +266,7 @@ fn what_is_unknown_is_kept() {
     let view = transcript(&name);
     assert_eq!(findings(&view), [""; 0]);
     let kept = |name: &str| {
-        let custom = view.records.iter().find_map(|read| match &read.record.body {
+        let custom = view.records.iter().find_map(|read| match read.record.body() {
             Body::Custom(custom) if custom.name == name => Some(custom.data.get().to_owned()),
             _ => None,
         });
