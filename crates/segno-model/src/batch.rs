@@ -3,10 +3,10 @@
 //! Responsible for: numbering, parents, positions and `synced` marks of what is about to be appended.
 //! Must not: write. Every store plans with this, so that all write the same log.
 
-use crate::id::{Pos, Seq};
+use crate::id::Seq;
 use crate::line::{self, Envelope, Record};
 use crate::record::{Body, CompactionState};
-use crate::state::State;
+use crate::state::{Head, State};
 use crate::store::StoreError;
 use crate::time::Timestamp;
 
@@ -33,15 +33,52 @@ impl Draft {
     }
 }
 
-/// A batch ready to be written in one piece.
+/// A batch ready to be written in one piece. The state moves with [`Batch::apply_to`], once it is.
 #[derive(Debug, Clone)]
 pub struct Batch {
     /// The lines, each with its line end.
     pub bytes: Vec<u8>,
     /// The records that they are.
     pub records: Vec<Record>,
-    /// The state after them.
-    pub state: State,
+    /// Where the log stands after them.
+    pub head: Head,
+}
+
+impl Batch {
+    /// Folds the batch's records into the state on which it was planned.
+    pub fn apply_to(&self, state: &mut State) {
+        self.records.iter().for_each(|record| state.apply(record));
+    }
+
+    fn on(head: Head) -> Self {
+        Self { bytes: Vec::new(), records: Vec::new(), head }
+    }
+
+    fn add(&mut self, synced: Option<Seq>, draft: Draft) -> Result<(), StoreError> {
+        let Draft { at, body } = draft;
+        let is_header = matches!(body, Body::Session(_));
+        if is_header != (self.head.next_seq == 0) {
+            return Err(StoreError::refused("the header must be the first record and only that"));
+        }
+        let body = body.into_stored();
+        let (parent, parent_at) = if body.is_node() { self.head.parent() } else { (None, None) };
+        let kind = body.kind().to_owned();
+        let envelope = Envelope { seq: self.head.next_seq, parent, parent_at, at, kind, synced };
+        let from = self.bytes.len();
+        let crc = line::encode_into(&mut self.bytes, &envelope, &body)
+            .map_err(|e| StoreError::refused(&e.to_string()))?;
+        let line = &self.bytes[from..];
+        if line.len() >= MAX_LINE_BYTES {
+            return Err(StoreError::refused(
+                "it is too long to be one record (1 MiB); put what is long into a file",
+            ));
+        }
+        let record = Record::written(envelope, body, crc, line, self.head.end);
+        self.bytes.push(b'\n');
+        self.head.pass(&record);
+        self.records.push(record);
+        Ok(())
+    }
 }
 
 /// Plans a batch on top of `state`. `synced` is the highest seq known durable now.
@@ -53,29 +90,22 @@ pub struct Batch {
 /// [`StoreError::Refused`] for an empty batch, a header in the wrong place or a line that is too long;
 /// nothing is to be written then.
 pub fn plan(state: &State, synced: Option<Seq>, drafts: Vec<Draft>) -> Result<Batch, StoreError> {
-    let mut batch = Batch { bytes: Vec::new(), records: Vec::new(), state: state.clone() };
     if drafts.is_empty() {
         return Err(StoreError::refused("an empty batch"));
     }
+    let mut batch = Batch::on(state.head());
     for draft in drafts {
-        let is_header = matches!(draft.body, Body::Session(_));
-        if is_header != (batch.state.next_seq == 0) {
-            return Err(StoreError::refused("the header must be the first record and only that"));
-        }
-        let record = plan_one(&batch.state, synced, draft)?;
-        batch.bytes.extend_from_slice(&record.line);
-        batch.bytes.push(b'\n');
-        batch.state.apply(&record);
-        batch.records.push(record);
+        batch.add(synced, draft)?;
     }
     Ok(batch)
 }
 
 /// As [`plan`], and ends the batch with a checkpoint when one is due: with each finished compaction,
-/// and when the last one is [`CHECKPOINT_EVERY`] bytes back. The drafts' records come first.
+/// and each time the last one is another [`CHECKPOINT_EVERY`] bytes back. The drafts' records come first.
+/// A checkpoint that would be too long for a line is left out: it only saves reading.
 ///
 /// # Errors
-/// As [`plan`]. A checkpoint that would be too long for a line is left out: it only saves reading.
+/// As [`plan`].
 pub fn plan_with_checkpoint(
     state: &State,
     synced: Option<Seq>,
@@ -95,46 +125,31 @@ pub fn plan_with_checkpoint_every(
     every: u64,
 ) -> Result<Batch, StoreError> {
     let mut batch = plan(state, synced, drafts)?;
-    if let Some(checkpoint) = checkpoint_due(&batch, every)
-        && let Ok(added) = plan(&batch.state, synced, vec![checkpoint])
+    if checkpoint_due(state, &batch, every)
+        && let Some(at) = batch.records.last().map(|record| record.envelope.at)
     {
-        batch.bytes.extend_from_slice(&added.bytes);
-        batch.records.extend(added.records);
-        batch.state = added.state;
+        let mut after = state.clone();
+        batch.apply_to(&mut after);
+        let checkpoint = Body::Checkpoint(Box::new(after.in_force));
+        let (bytes, head) = (batch.bytes.len(), batch.head);
+        if batch.add(synced, Draft::new(at, checkpoint)).is_err() {
+            batch.bytes.truncate(bytes);
+            batch.head = head;
+        }
     }
     Ok(batch)
 }
 
-fn checkpoint_due(batch: &Batch, every: u64) -> Option<Draft> {
-    let last = batch.records.last()?;
-    let compacted = batch
-        .records
-        .iter()
-        .any(|r| matches!(r.body(), Body::Compaction(c) if c.state == CompactionState::Done));
-    let in_force = &batch.state.in_force;
-    let since = batch.state.end.saturating_sub(in_force.checkpoint_at.unwrap_or(0));
-    (compacted || since >= every)
-        .then(|| Draft::new(last.envelope.at, Body::Checkpoint(Box::new(in_force.clone()))))
-}
-
-fn plan_one(state: &State, synced: Option<Seq>, draft: Draft) -> Result<Record, StoreError> {
-    let Draft { at, body } = draft;
-    let body = body.into_stored();
-    let (parent, parent_at) = if body.is_node() { parent_of(state) } else { (None, None) };
-    let kind = body.kind().to_owned();
-    let envelope = Envelope { seq: state.next_seq, parent, parent_at, at, kind, synced };
-    let line = line::encode(&envelope, &body).map_err(|e| StoreError::refused(&e.to_string()))?;
-    if line.len() >= MAX_LINE_BYTES {
-        return Err(StoreError::refused(
-            "it is too long to be one record (1 MiB); put what is long into a file",
-        ));
+/// Each time the distance from the last checkpoint passes a multiple of `every`, not at each append from
+/// there on: one that was too long for a line is built again only that much later.
+fn checkpoint_due(state: &State, batch: &Batch, every: u64) -> bool {
+    let compacted =
+        |r: &Record| matches!(r.body(), Body::Compaction(c) if c.state == CompactionState::Done);
+    if batch.records.iter().any(compacted) {
+        return true;
     }
-    Ok(Record::written(envelope, body, line, state.end))
-}
-
-/// The tip's seq, and its position when it is not the node written last.
-fn parent_of(state: &State) -> (Option<Seq>, Option<Pos>) {
-    let tip = state.in_force.tip;
-    let distant = tip.filter(|t| state.in_force.last_node != Some(*t));
-    (tip.map(|t| t.seq), distant)
+    let last = state.in_force.checkpoint_at.unwrap_or(0);
+    let multiples = |end: u64| end.saturating_sub(last) / every.max(1);
+    let has_one = batch.records.iter().any(|r| matches!(r.body(), Body::Checkpoint(_)));
+    !has_one && multiples(batch.head.end) > multiples(state.end)
 }

@@ -55,15 +55,20 @@ pub struct Record {
 
 impl Record {
     /// A record whose body is known, because it is being written.
-    pub(crate) fn written(envelope: Envelope, body: Body, line: Vec<u8>, offset: u64) -> Self {
-        let crc = split_crc(&line).map_or(0, |(_, crc)| crc);
+    pub(crate) fn written(
+        envelope: Envelope,
+        body: Body,
+        crc: u32,
+        line: &[u8],
+        offset: u64,
+    ) -> Self {
         Self { envelope, body: body.into(), own: 0, crc, offset, line: line.into() }
     }
 
     /// A record that stands in no log (yet): one that was made from somebody else's.
     #[must_use]
     pub fn loose(envelope: Envelope, body: Body) -> Self {
-        Self::written(envelope, body, Vec::new(), 0)
+        Self::written(envelope, body, 0, &[], 0)
     }
 
     /// The content.
@@ -146,9 +151,22 @@ pub(crate) const CRC_KEY: &[u8] = b",\"crc\":\"";
 /// `,"crc":"xxxxxxxx"}`
 pub(crate) const CRC_TAIL_LEN: usize = 8 + 8 + 2;
 
+/// Room for most lines, so that encoding them moves nothing about.
+const LINE_BYTES: usize = 2 * 1024;
+
 /// The end of a line whose covered bytes have this checksum.
 pub(crate) fn crc_tail(crc: u32) -> Vec<u8> {
-    format!(",\"crc\":\"{crc:08x}\"}}").into_bytes()
+    let mut tail = Vec::with_capacity(CRC_TAIL_LEN);
+    push_crc_tail(&mut tail, crc);
+    tail
+}
+
+fn push_crc_tail(out: &mut Vec<u8>, crc: u32) {
+    out.extend_from_slice(CRC_KEY);
+    for shift in (0..8).rev().map(|digit| 4 * digit) {
+        out.push(b"0123456789abcdef"[(crc >> shift & 0xf) as usize]);
+    }
+    out.extend_from_slice(b"\"}");
 }
 
 /// CRC-32 (ISO-HDLC, as in zlib) of the bytes before `,"crc"`.
@@ -180,17 +198,28 @@ fn crc_digits(hex: &[u8]) -> Option<u32> {
 /// # Errors
 /// Only when the body cannot be written as JSON (a map key that is no text).
 pub fn encode(envelope: &Envelope, body: &Body) -> Result<Vec<u8>, serde_json::Error> {
-    let head = serde_json::to_string(envelope)?;
-    let inner = body.to_json()?;
-    let mut line = head.into_bytes();
-    line.pop();
-    if inner.len() > 2 {
-        line.push(b',');
-        line.extend_from_slice(&inner.as_bytes()[1..inner.len() - 1]);
-    }
-    let crc = checksum(&line);
-    line.extend_from_slice(&crc_tail(crc));
+    let mut line = Vec::new();
+    encode_into(&mut line, envelope, body)?;
     Ok(line)
+}
+
+/// Writes one record's line, without its line end, behind what is in `out`; gives its checksum.
+///
+/// # Errors
+/// As [`encode`]; `out` then ends with a part of the line.
+pub(crate) fn encode_into(
+    out: &mut Vec<u8>,
+    envelope: &Envelope,
+    body: &Body,
+) -> Result<u32, serde_json::Error> {
+    out.reserve(LINE_BYTES);
+    let from = out.len();
+    serde_json::to_writer(&mut *out, envelope)?;
+    out.pop();
+    body.write_members(out)?;
+    let crc = checksum(&out[from..]);
+    push_crc_tail(out, crc);
+    Ok(crc)
 }
 
 /// Reads one line (without its line end) that begins `offset` bytes after the end of line 1.

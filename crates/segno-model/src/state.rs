@@ -26,6 +26,44 @@ pub struct State {
     pub in_force: Checkpoint,
 }
 
+/// The little of a state that the next line's envelope follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// The number that the next record gets.
+    pub next_seq: Seq,
+    /// Where the next line begins, counted from the end of line 1.
+    pub end: u64,
+    /// The current node.
+    pub tip: Option<Pos>,
+    /// The node written last.
+    pub last_node: Option<Pos>,
+}
+
+impl Head {
+    /// Goes past one more record.
+    pub(crate) fn pass(&mut self, record: &Record) {
+        self.next_seq = record.seq().saturating_add(1);
+        self.end = match record.seq() {
+            0 => 0,
+            _ => record.offset.saturating_add(record.line.len() as u64 + 1),
+        };
+        if record.is_node() {
+            self.tip = Some(record.pos());
+            self.last_node = self.tip;
+        }
+        if let Body::Tip(moved) = record.body() {
+            self.tip = moved.tip;
+        }
+    }
+
+    /// The parent of a node that is written now: the tip's seq, and its position when it is not the node
+    /// written last.
+    pub(crate) fn parent(&self) -> (Option<Seq>, Option<Pos>) {
+        let distant = self.tip.filter(|tip| self.last_node != Some(*tip));
+        (self.tip.map(|tip| tip.seq), distant)
+    }
+}
+
 impl State {
     /// The state that a checkpoint record stands for.
     #[must_use]
@@ -36,17 +74,21 @@ impl State {
         state
     }
 
+    /// Where the log stands.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        let Checkpoint { tip, last_node, .. } = self.in_force;
+        Head { next_seq: self.next_seq, end: self.end, tip, last_node }
+    }
+
     /// Takes one more record into account. Records must come in the order of the log; gaps are fine.
     pub fn apply(&mut self, record: &Record) {
-        self.next_seq = record.seq().saturating_add(1);
-        self.end = match record.seq() {
-            0 => 0,
-            _ => record.offset.saturating_add(record.line.len() as u64 + 1),
-        };
-        if record.is_node() {
-            self.in_force.tip = Some(record.pos());
-            self.in_force.last_node = Some(record.pos());
-        }
+        let mut head = self.head();
+        head.pass(record);
+        self.next_seq = head.next_seq;
+        self.end = head.end;
+        self.in_force.tip = head.tip;
+        self.in_force.last_node = head.last_node;
         self.apply_body(record);
     }
 
@@ -81,7 +123,6 @@ impl State {
                 }
             }
             Body::Checkpoint(_) => now.checkpoint_at = Some(record.offset),
-            Body::Tip(tip) => now.tip = tip.tip,
             Body::Label(label) if label.label.is_empty() => {
                 now.labels.remove(&label.target.seq);
             }
@@ -111,6 +152,7 @@ impl State {
             Body::Repair(repair) if repair.settles_damage() => now.repairs.push(record.pos()),
             Body::Usage(usage) => now.totals.usage.add(&usage.usage),
             Body::Session(_)
+            | Body::Tip(_)
             | Body::Input(_)
             | Body::BranchSummary(_)
             | Body::ContextEdit(_)

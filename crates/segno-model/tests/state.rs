@@ -34,7 +34,7 @@ impl Log {
         let at = Timestamp(1_000 + i64::try_from(self.records.len()).expect("a valid log"));
         let batch =
             batch::plan(&self.state, None, vec![Draft::new(at, body)]).expect("a valid log");
-        self.state = batch.state;
+        batch.apply_to(&mut self.state);
         self.records.extend(batch.records);
         self.records.last().expect("a valid log").pos()
     }
@@ -189,7 +189,7 @@ fn a_checkpoint_equals_the_records_before_it() {
         let Body::Checkpoint(checkpoint) = record.body() else { panic!("a checkpoint") };
         let mut resumed = State::from_checkpoint(&record, checkpoint);
         assert_eq!(resumed.next_seq, before.next_seq + 1);
-        assert_eq!(resumed.end, planned.state.end);
+        assert_eq!(resumed.end, planned.head.end);
         whole.records[at..].iter().for_each(|r| resumed.apply(r));
         resumed.in_force.checkpoint_at = whole.state.in_force.checkpoint_at;
         assert_eq!(json(&resumed), whole.json(), "after a checkpoint behind record {at}");
@@ -418,10 +418,13 @@ fn raw_json_of_several_lines_is_the_same_before_and_after_reopening() {
         probe: Some(raw()),
     };
     let custom = Custom { name: "x".to_owned(), data: raw(), context: None };
+    let mut compaction = Compaction::marker(CompactionState::Done, None);
+    compaction.native = Some(Native { dialect: "openai".to_owned(), items: raw() });
     for body in [
         Body::Message(Box::new(Message::Assistant(reply))),
         Body::Action(Box::new(action)),
         Body::Custom(custom),
+        Body::Compaction(Box::new(compaction)),
     ] {
         let drafts = vec![Draft::new(Timestamp(0), body)];
         let state = State { next_seq: 1, ..State::default() };

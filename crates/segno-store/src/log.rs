@@ -127,7 +127,7 @@ impl<D: Disk> FileLog<D> {
             return Err(error);
         }
         let first = self.known.state.next_seq == 0;
-        self.known.state = batch.state;
+        batch.apply_to(&mut self.known.state);
         if first || level == Level::Synced {
             self.mark_synced();
         }
@@ -220,8 +220,6 @@ impl<D: Disk> FileLog<D> {
         // A new session's directories and file are worth nothing without its first records.
         if first || level == Level::Synced {
             sync(writer, self.store.disk(), &self.dir, &mut self.name_durable)?;
-        } else {
-            writer.check_path()?;
         }
         if first {
             self.known.first_line = batch.records.first().map_or(0, |r| r.line.len() as u64 + 1);

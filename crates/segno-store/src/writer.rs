@@ -52,10 +52,10 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Writes one batch at the end. When it does not fit, the file is as before.
+    /// Writes one batch at the end of the file that the path names. When it does not fit, the file is as
+    /// before.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.check()?;
-        self.check_length()?;
+        self.check_path()?;
         if let Err(error) = write_all(&self.file, bytes) {
             return Err(self.take_back(bytes.len() as u64, &error));
         }

@@ -7,7 +7,7 @@
 
 mod support;
 
-use segno_model::store::{ForkPoint, SessionLog, SessionStore, StoreError};
+use segno_model::store::{ForkPoint, Level, SessionLog, SessionStore, StoreError};
 use segno_store::catalog::{Catalog, Opened};
 use segno_store::{FileStore, RealDisk};
 use std::fs;
@@ -312,17 +312,25 @@ fn a_log_that_was_deleted_or_replaced_is_not_written_to_in_silence() {
             fs::OpenOptions::new().append(true).open(log).unwrap().write_all(b"x").unwrap();
         }),
     ];
-    for (way, tamper) in ways {
+    let levels = [Level::Written, Level::Synced];
+    for ((way, tamper), level) in ways.into_iter().flat_map(|way| levels.map(|level| (way, level)))
+    {
         let root = tempfile::tempdir().unwrap();
         let store = store(root.path());
         let mut log = store.create(header(1));
         append(&mut log, "one").unwrap();
         let before = log.state().next_seq;
-        tamper(&store.log_path(&id(1)).unwrap());
-        let error = append(&mut log, "two").expect_err(way);
+        let path = store.log_path(&id(1)).unwrap();
+        let open = fs::File::open(&path).unwrap();
+        tamper(&path);
+        let left = open.metadata().unwrap().len();
+        let drafts = || vec![say("two")];
+        let error = now(log.append(drafts(), level)).expect_err(way);
         assert!(matches!(error, StoreError::Poisoned(_)), "{way}: {error}");
-        assert!(matches!(append(&mut log, "three"), Err(StoreError::Poisoned(_))), "{way}");
+        assert!(matches!(now(log.append(drafts(), level)), Err(StoreError::Poisoned(_))), "{way}");
+        assert!(matches!(now(log.sync()), Err(StoreError::Poisoned(_))), "{way}");
         assert_eq!(log.state().next_seq, before, "{way}");
+        assert_eq!(open.metadata().unwrap().len(), left, "{way}: nothing more was written");
     }
 }
 

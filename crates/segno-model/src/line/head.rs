@@ -99,7 +99,7 @@ mod tests {
             let synced = state.next_seq.checked_sub(2);
             let draft = Draft::new(Timestamp(1_732_916_400_123), body);
             let batch = plan(state, synced, vec![draft]).unwrap();
-            *state = batch.state;
+            batch.apply_to(state);
             lines.extend(batch.records.iter().map(|record| record.line.to_vec()));
             batch.records[0].pos()
         };

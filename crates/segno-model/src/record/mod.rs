@@ -187,12 +187,13 @@ macro_rules! bodies {
                 parsed.unwrap_or_else(|e| Self::Unknown { kind: kind.to_owned(), reason: e.to_string() })
             }
 
-            fn to_raw_json(&self) -> serde_json::Result<String> {
+            /// Appends the body's members, each with a comma before it.
+            fn write_raw_members(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
                 match self {
-                    Self::Session(b) => serde_json::to_string(b),
-                    Self::Message(b) => message_to_json(b),
-                    $(Self::$variant(b) => serde_json::to_string(b),)*
-                    Self::Unknown { .. } => Ok("{}".to_owned()),
+                    Self::Session(b) => write_members_of(out, b),
+                    Self::Message(b) => write_message(out, b),
+                    $(Self::$variant(b) => write_members_of(out, b),)*
+                    Self::Unknown { .. } => Ok(()),
                 }
             }
         }
@@ -223,12 +224,18 @@ bodies! {
 }
 
 impl Body {
-    /// The body as one JSON object without a byte 0x0A or 0x0D. Raw JSON from others may bring some, but
-    /// only as white space: within strings they are escaped.
-    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
-        let json = self.to_raw_json()?;
-        let broken = memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some();
-        Ok(if broken { json.replace(['\n', '\r'], " ") } else { json })
+    /// Appends the body's members, each with a comma before it, without a byte 0x0A or 0x0D. Raw JSON
+    /// from others may bring some, but only as white space: within strings they are escaped.
+    pub(crate) fn write_members(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        let from = out.len();
+        self.write_raw_members(out)?;
+        let written = &mut out[from..];
+        if memchr::memchr2(b'\n', b'\r', written).is_some() {
+            for byte in written.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')) {
+                *byte = b' ';
+            }
+        }
+        Ok(())
     }
 
     /// The body as it will be read again: raw JSON without line breaks. What is kept in memory after an
@@ -239,6 +246,7 @@ impl Body {
                 Message::Assistant(reply) => reply.native.as_mut().map(|native| &mut native.items),
                 _ => None,
             },
+            Self::Compaction(compaction) => compaction.native.as_mut().map(|n| &mut n.items),
             Self::Action(action) => action.probe.as_mut(),
             Self::Custom(custom) => Some(&mut custom.data),
             _ => None,
@@ -299,12 +307,32 @@ fn role(json: &str, own: &str) -> serde_json::Result<String> {
     serde_json::from_str::<RoleOnly>(json).map(|found| found.role)
 }
 
-/// Puts the role in front of the struct's object: `flatten` cannot carry raw JSON.
-fn message_to_json(message: &Message) -> serde_json::Result<String> {
-    let (role, object) = match message {
-        Message::User(inner) => ("user", serde_json::to_string(inner)?),
-        Message::Assistant(inner) => ("assistant", serde_json::to_string(inner)?),
-        Message::Tool(inner) => ("tool", serde_json::to_string(inner)?),
+/// Puts the role in front of the struct's members: `flatten` cannot carry raw JSON.
+fn write_message(out: &mut Vec<u8>, message: &Message) -> serde_json::Result<()> {
+    let role = match message {
+        Message::User(_) => "user",
+        Message::Assistant(_) => "assistant",
+        Message::Tool(_) => "tool",
     };
-    Ok(format!("{{\"role\":\"{role}\",{}", &object[1..]))
+    out.extend_from_slice(b",\"role\":\"");
+    out.extend_from_slice(role.as_bytes());
+    out.push(b'"');
+    match message {
+        Message::User(inner) => write_members_of(out, inner),
+        Message::Assistant(inner) => write_members_of(out, inner),
+        Message::Tool(inner) => write_members_of(out, inner),
+    }
+}
+
+/// Appends the members of something whose JSON is an object: its braces become a comma and nothing.
+fn write_members_of<T: Serialize>(out: &mut Vec<u8>, object: &T) -> serde_json::Result<()> {
+    let from = out.len();
+    serde_json::to_writer(&mut *out, object)?;
+    if out.len() - from > 2 {
+        out[from] = b',';
+        out.pop();
+    } else {
+        out.truncate(from);
+    }
+    Ok(())
 }

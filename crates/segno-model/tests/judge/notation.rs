@@ -97,7 +97,7 @@ impl Log {
         let synced = self.synced.filter(|_| self.state.next_seq > 0);
         let batch =
             batch::plan(&self.state, synced, vec![Draft::new(Timestamp(1000), body)]).unwrap();
-        self.state = batch.state;
+        batch.apply_to(&mut self.state);
         self.records.extend(batch.records);
         batch.bytes
     }

@@ -49,7 +49,7 @@ fn write_batch(
     out.write_all(&batch.bytes)?;
     written.bytes += batch.bytes.len() as u64;
     written.records += batch.records.len() as u64;
-    written.state = batch.state;
+    batch.apply_to(&mut written.state);
     Ok(batch.records)
 }
 

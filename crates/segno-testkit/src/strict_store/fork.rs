@@ -27,19 +27,22 @@ pub(super) fn copy(
     header.origin =
         Some(Origin { kind: OriginKind::Fork, of: source.to_string(), up_to: Some(cut.up_to) });
     let first = Draft::new(at, Body::Session(Box::new(header)));
-    let mut batch = plan(&State::default(), None, vec![first])?;
+    let first = plan(&State::default(), None, vec![first])?;
+    let mut state = State::default();
+    first.apply_to(&mut state);
+    let mut copy = first.bytes;
     let copied = records.iter().filter(|r| (1..=cut.up_to).contains(&r.seq()));
     for record in copied {
-        batch.bytes.extend_from_slice(&record.line);
-        batch.bytes.push(b'\n');
-        batch.state.apply(record);
+        copy.extend_from_slice(&record.line);
+        copy.push(b'\n');
+        state.apply(record);
     }
-    let closing = segno_model::fork::closing(&batch.state, cut.tip);
+    let closing = segno_model::fork::closing(&state, cut.tip);
     if !closing.is_empty() {
         let drafts = closing.into_iter().map(|body| Draft::new(at, body)).collect();
-        batch.bytes.extend_from_slice(&plan(&batch.state, None, drafts)?.bytes);
+        copy.extend_from_slice(&plan(&state, None, drafts)?.bytes);
     }
-    Ok(batch.bytes)
+    Ok(copy)
 }
 
 struct Cut {

@@ -151,14 +151,15 @@ impl StrictLog {
         Ok(())
     }
 
-    fn sync_now(&mut self, world: &mut World) -> Result<(), StoreError> {
+    /// Makes everything durable; the next record then gets `next_seq`.
+    fn sync_now(&mut self, world: &mut World, next_seq: Seq) -> Result<(), StoreError> {
         if let Err(e) = world.check(Op::Sync, "syncing") {
             return Err(self.poisoned(&e.to_string()));
         }
         if let Some(log) = world.logs.get_mut(&self.right.id) {
             log.durable = log.bytes.len();
         }
-        self.synced = self.state.next_seq.checked_sub(1);
+        self.synced = next_seq.checked_sub(1);
         Ok(())
     }
 }
@@ -188,7 +189,7 @@ fn check_batch(before: &State, synced: Option<Seq>, batch: &Batch) -> Result<(),
         offset = if seq == 0 { 0 } else { offset + line.len() as u64 };
         seq += 1;
     }
-    if (seq, offset) == (batch.state.next_seq, batch.state.end) {
+    if (seq, offset) == (batch.head.next_seq, batch.head.end) {
         return Ok(());
     }
     broken("the state does not fit the bytes")
@@ -234,13 +235,10 @@ impl SessionLog for StrictLog {
         check_batch(&self.state, self.synced, &batch)?;
         check_mark(&world, &self.right.id, self.synced)?;
         self.write(&mut world, &batch)?;
-        let before = std::mem::replace(&mut self.state, batch.state);
-        if level == Level::Synced
-            && let Err(e) = self.sync_now(&mut world)
-        {
-            self.state = before;
-            return Err(e);
+        if level == Level::Synced {
+            self.sync_now(&mut world, batch.head.next_seq)?;
         }
+        batch.apply_to(&mut self.state);
         Ok(batch.records.into_iter().skip(added).take(wanted).collect())
     }
 
@@ -248,7 +246,7 @@ impl SessionLog for StrictLog {
         let shared = self.right.world.clone();
         let mut world = shared.lock();
         self.check_right(&world)?;
-        self.sync_now(&mut world)
+        self.sync_now(&mut world, self.state.next_seq)
     }
 
     async fn put_blob(&mut self, bytes: &[u8], head: &str) -> Result<BlobRef, StoreError> {
