@@ -91,6 +91,11 @@ impl<'s> Emitter<'s> {
         self.send(Item::Fact(fact));
     }
 
+    /// Hands on several, or none.
+    pub(super) fn facts(&mut self, facts: impl IntoIterator<Item = Fact>) {
+        facts.into_iter().for_each(|fact| self.fact(fact));
+    }
+
     /// Hands on an anomaly.
     pub(super) fn finding(&mut self, finding: Finding) {
         self.send(Item::Finding(finding));

@@ -26,6 +26,12 @@ pub struct Facts {
     pub named: Option<String>,
     /// A title that the agent made up.
     pub titled: Option<String>,
+    /// The agent's own id of the first record.
+    pub first_id: Option<String>,
+    /// The session that goes on where this one ends.
+    pub continued_in: Option<String>,
+    /// A command that a person gave, for want of a better title.
+    pub command: Option<String>,
     /// The session that it was forked from, and up to where.
     pub fork_of: Option<(String, Option<String>)>,
     /// The parent session.
@@ -55,6 +61,9 @@ impl Facts {
             Fact::Created(at) => self.created = Some(at),
             Fact::Named(name) => self.named = Some(name).filter(|name| !name.is_empty()),
             Fact::Titled(title) => self.titled = Some(title).filter(|title| !title.is_empty()),
+            Fact::FirstId(id) => self.first_id = Some(id),
+            Fact::ContinuedIn(id) => self.continued_in = Some(id),
+            Fact::Command(command) => self.command = Some(command),
             Fact::ForkOf { id, up_to } => self.fork_of = Some((id, up_to)),
             Fact::ChildOf { parent, call, role } => {
                 self.parent = Some(parent);

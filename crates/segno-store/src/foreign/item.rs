@@ -90,6 +90,13 @@ pub enum Fact {
         /// The subagent's role.
         role: Option<String>,
     },
+    /// The agent's own id of the first record. Forks that copy records without naming their origin share
+    /// it with that.
+    FirstId(String),
+    /// The session goes on in another one of the same agent.
+    ContinuedIn(String),
+    /// A command that a person gave, as it was typed: a title for a session without a prompt.
+    Command(String),
     /// The current node, when it is not the last one: where the next turn will hang. None is the empty
     /// beginning. The next node record makes itself current again.
     Tip(Option<Seq>),

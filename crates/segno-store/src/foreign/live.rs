@@ -4,6 +4,7 @@
 //! believe a process id whose start time is another one's.
 
 use super::agent::Agent;
+use super::claude;
 use super::locate::Roots;
 use crate::platform;
 use serde::Deserialize;
@@ -25,11 +26,11 @@ pub struct Running {
 /// All of them, as far as the agents' registries tell. A registry that cannot be read tells nothing.
 #[must_use]
 pub fn running(roots: &Roots) -> Vec<Running> {
-    claude(roots)
+    claude_code(roots)
 }
 
 /// Claude Code: `sessions/PID.json`. `procStart` is the process's start in clock ticks since boot.
-fn claude(roots: &Roots) -> Vec<Running> {
+fn claude_code(roots: &Roots) -> Vec<Running> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Entry {
@@ -40,8 +41,8 @@ fn claude(roots: &Roots) -> Vec<Running> {
         #[serde(default)]
         status: Option<String>,
     }
-    let dir = roots.dir("CLAUDE_CONFIG_DIR", ".claude").join("sessions");
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let dirs = claude::homes(roots).into_iter().map(|home| home.join("sessions"));
+    let entries = dirs.filter_map(|dir| fs::read_dir(dir).ok()).flatten();
     let texts = entries.filter_map(|entry| fs::read(entry.ok()?.path()).ok());
     let parsed = texts.filter_map(|text| serde_json::from_slice::<Entry>(&text).ok());
     let alive = parsed.filter(|e| is_alive(e.pid, e.proc_start.as_ref()));

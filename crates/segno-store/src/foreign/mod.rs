@@ -102,6 +102,18 @@ fn locate_agent(
     }
 }
 
+/// The sessions of the subagents that a session called, where they have files of their own: also those
+/// that ran before the session was forked from another one.
+///
+/// # Errors
+/// When the session cannot be read.
+pub fn subagents(session: &Located) -> Result<Vec<Located>, ForeignError> {
+    match session.agent {
+        Agent::Claude => claude::subagents(session),
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Whose session a file or folder is, by what is in it.
 ///
 /// # Errors
