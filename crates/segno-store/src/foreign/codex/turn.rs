@@ -1,0 +1,188 @@
+//! What is being put together while rows come in: a reply, the turn around it, the prompts so far.
+//!
+//! Responsible for: their shape and the small rules that need nothing else. Must not: hand on records.
+
+use super::super::emitter::Meta;
+use super::super::item::Origin;
+use super::item::{Replay, ReplyPiece};
+use super::tokens::Spent;
+use segno_model::record::{AssistantBlock, AssistantMessage, Block, ModelRef, Native, Usage};
+use segno_model::{Body, Seq};
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+
+/// The wire of the items.
+pub(super) const DIALECT: &str = "openai";
+
+/// A reply of which more may come.
+pub(super) struct Reply {
+    pub(super) meta: Meta,
+    content: Vec<AssistantBlock>,
+    /// The items as they are; none when one of them is not the provider's own.
+    native: Option<Vec<Box<RawValue>>>,
+    usage: Option<Usage>,
+    /// What was read since it began, and is no part of it.
+    pub(super) behind: Vec<(Body, Meta)>,
+}
+
+impl Reply {
+    pub(super) fn new(meta: Meta) -> Self {
+        Self {
+            meta,
+            content: Vec::new(),
+            native: Some(Vec::new()),
+            usage: None,
+            behind: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, piece: ReplyPiece, item: Option<&RawValue>) {
+        self.content.extend(piece.block);
+        match (piece.replay, &mut self.native, item) {
+            (Replay::Verbatim, Some(native), Some(item)) => native.push(item.to_owned()),
+            (Replay::LeftOut, ..) => {}
+            _ => self.native = None,
+        }
+    }
+
+    pub(super) fn spend(&mut self, spent: Spent) {
+        self.usage = Some(spent.usage);
+        self.meta.response = spent.response;
+    }
+
+    pub(super) fn done(self, model: &ModelRef) -> (AssistantMessage, Meta, Vec<(Body, Meta)>) {
+        let mut reply = AssistantMessage::new(model, self.content);
+        reply.usage = self.usage;
+        reply.native = self.native.filter(|items| !items.is_empty()).and_then(|items| {
+            let items = serde_json::value::to_raw_value(&items).ok()?;
+            Some(Native { dialect: DIALECT.to_owned(), items })
+        });
+        (reply, self.meta, self.behind)
+    }
+}
+
+/// The turn that is under way.
+#[derive(Default)]
+pub(super) struct Turn {
+    /// Where it began, while its end was not read.
+    pub(super) open: Option<Origin>,
+    /// The node before it.
+    pub(super) from: Option<Option<Seq>>,
+    /// Whether an item of the person was read.
+    pub(super) has_user: bool,
+    /// Whether words of the model were read as an item.
+    pub(super) has_agent: bool,
+    /// What events said and no item has said so far.
+    pub(super) waiting: Vec<Waiting>,
+}
+
+/// Words that only an event has told so far.
+pub(super) struct Waiting {
+    pub(super) is_user: bool,
+    pub(super) content: Vec<Block>,
+    pub(super) meta: Meta,
+}
+
+/// A prompt on the path.
+pub(super) struct Prompt {
+    pub(super) seq: Seq,
+    /// The tip once it is taken back.
+    pub(super) back: Option<Seq>,
+}
+
+/// Which messages were handed on, by what they hold.
+#[derive(Default)]
+pub(super) struct Written {
+    first: HashMap<u64, Seq>,
+    /// The further ones of those that occur more than once.
+    more: HashMap<u64, Vec<Seq>>,
+}
+
+impl Written {
+    pub(super) fn note(&mut self, mark: u64, seq: Seq) {
+        if let Some(before) = self.first.insert(mark, seq) {
+            self.more.entry(mark).or_default().push(before);
+        }
+    }
+
+    /// The last but `back` of the messages with this content; 0 is the last.
+    pub(super) fn find(&self, mark: u64, back: usize) -> Option<Seq> {
+        if back == 0 {
+            return self.first.get(&mark).copied();
+        }
+        let more = self.more.get(&mark)?;
+        more.len().checked_sub(back).map(|at| more[at])
+    }
+}
+
+/// The numbers of lines.
+#[derive(Default)]
+pub(super) struct Ordinals {
+    /// The next one; none before the first.
+    pub(super) next: Option<u64>,
+    /// A line's content, to tell a doubled line from a doubled number.
+    last: u64,
+}
+
+/// What is the matter with a line's number.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Numbered {
+    /// Nothing.
+    Well,
+    /// So many are missing before it.
+    Gap(u64),
+    /// It was there before, on another line.
+    Again,
+    /// The same line was there before.
+    Twice,
+}
+
+impl Ordinals {
+    pub(super) fn take(&mut self, ordinal: u64, content: u64) -> Numbered {
+        let before = std::mem::replace(&mut self.last, content);
+        let next = self.next.unwrap_or(0);
+        self.next = Some(next.max(ordinal.saturating_add(1)));
+        match ordinal.checked_sub(next) {
+            Some(0) => Numbered::Well,
+            Some(missing) => Numbered::Gap(missing),
+            None if ordinal + 1 == next && content == before => Numbered::Twice,
+            None => Numbered::Again,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Numbered, Ordinals, Written};
+
+    #[test]
+    fn numbers_are_followed() {
+        let rows = [
+            (0, 1, Numbered::Well),
+            (1, 2, Numbered::Well),
+            (1, 2, Numbered::Twice),
+            (1, 3, Numbered::Again),
+            (2, 4, Numbered::Well),
+            (5, 5, Numbered::Gap(2)),
+            (3, 6, Numbered::Again),
+            (6, 7, Numbered::Well),
+            (u64::MAX, 8, Numbered::Gap(u64::MAX - 7)),
+            (u64::MAX, 9, Numbered::Well),
+        ];
+        let mut ordinals = Ordinals::default();
+        for (ordinal, content, expected) in rows {
+            assert_eq!(ordinals.take(ordinal, content), expected, "{ordinal} {content}");
+        }
+    }
+
+    #[test]
+    fn equal_messages_are_found_from_the_last_on() {
+        let mut written = Written::default();
+        for (mark, seq) in [(7, 1), (8, 2), (7, 3), (7, 4)] {
+            written.note(mark, seq);
+        }
+        let found: Vec<_> = (0..4).map(|back| written.find(7, back)).collect();
+        assert_eq!(found, [Some(4), Some(3), Some(1), None]);
+        assert_eq!(written.find(8, 1), None);
+    }
+}
