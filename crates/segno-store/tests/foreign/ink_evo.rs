@@ -134,3 +134,124 @@ fn evo_sessions_are_found_in_the_projects_that_are_known() {
     let child = "1780452031000_find-the-glaze-table_0c44de19";
     assert_eq!(ids, [(Some(parent), None), (Some(child), Some(parent))]);
 }
+
+const INK: &str = "foreign/ink/-home-ada-wheel--shop/2026-07-04T09-00-00_5b0c.jsonl";
+const INK_CHILD: &str = "foreign/ink/-home-ada-wheel--shop/children/2026-07-04T09-00-04_77aa.jsonl";
+const INK_COMPACTED: &str = "foreign/ink/-home-ada-wheel--shop/2026-07-04T09-01-00_9c1d.jsonl";
+const INK_DAMAGED: &str = "foreign/ink/-home-ada-wheel--shop/2026-07-04T09-02-00_d00d.jsonl";
+
+/// Covers: ST2, ST11, ST12, ST13, MS5, TR5, LK1.
+#[test]
+fn an_ink_session_reads_with_its_branches_and_its_position() {
+    let view = transcript(INK);
+    assert_eq!(session(INK).agent, Agent::Ink);
+    assert_eq!(
+        lines(&view),
+        [
+            "model",
+            "model",
+            "thinking",
+            "user: Throw a bowl",
+            "thinking: Clay first.",
+            "assistant: Wedging.",
+            "call bash c1 {\"cmd\":\"wedge\"}",
+            "call task c2 {\"prompt\":\"fetch glaze\"}",
+            "custom ink.task_record",
+            "child",
+            "result c1: wedged",
+            "result c2: It is blue.",
+            "assistant: The bowl stands.",
+            "name",
+            "label",
+            "user: Make it a vase",
+            "assistant: Taller now.",
+            "branch_summary",
+            "user: Keep the bowl",
+            "assistant: Kept.",
+        ]
+    );
+    assert!(view.findings.is_empty(), "{:?}", view.findings);
+    assert_eq!(view.facts.id.as_deref(), Some("ses-7d1"));
+    assert_eq!(view.facts.named.as_deref(), Some("Bowls"));
+    assert_eq!(view.facts.format.as_deref(), Some("v1"));
+    // The position is the end of the other branch.
+    let sent = context(INK);
+    assert_eq!(
+        sent[sent.len() - 3..sent.len() - 1],
+        ["user: Make it a vase", "assistant: Taller now."]
+    );
+    assert!(!sent.iter().any(|line| line.contains("Keep the bowl")), "{sent:?}");
+}
+
+/// Covers: LK1, LB7.
+#[test]
+fn an_ink_subagent_names_its_parent_role_and_version() {
+    let facts = transcript(INK_CHILD).facts;
+    assert_eq!(facts.id.as_deref(), Some("ses-c01"));
+    assert_eq!(facts.parent.as_deref(), Some("ses-7d1"));
+    assert_eq!(facts.role.as_deref(), Some("fetcher"));
+    assert_eq!(facts.version.as_deref(), Some("0.31.0"));
+}
+
+/// Covers: ST5, ST15, ST17, ST18, TR7.
+#[test]
+fn an_ink_compaction_keeps_its_tail_once_and_the_originals_stay() {
+    let view = transcript(INK_COMPACTED);
+    assert_eq!(
+        lines(&view),
+        [
+            "user: Trim the foot",
+            "assistant: Trimmed.",
+            "user: Glaze it",
+            "assistant: Glazed.",
+            "summary: The foot is trimmed.",
+            "user: Fire it",
+            "call bash c9 {\"cmd\":\"fire\"}",
+        ]
+    );
+    assert_eq!(findings(&view), ["torn-tail@9", "interrupted-call@8"]);
+    let sent = context(INK_COMPACTED);
+    assert!(sent[0].contains("The foot is trimmed."), "{sent:?}");
+    assert_eq!(
+        sent[1..5],
+        [
+            "user: Glaze it",
+            "assistant: Glazed (shortened).",
+            "user: Fire it",
+            "call bash c9 {\"cmd\":\"fire\"}"
+        ]
+    );
+}
+
+/// Covers: ST4, ST6, LK12, G3.
+#[test]
+fn damage_in_an_ink_session_hides_nothing_around_it() {
+    let view = transcript(INK_DAMAGED);
+    assert_eq!(
+        lines(&view),
+        [
+            "user: Sweep",
+            "assistant: Swept.",
+            "user: And mop",
+            "assistant: Mopped.",
+            "custom ink.kilnReport",
+            "result c77: ?",
+        ]
+    );
+    assert_eq!(
+        findings(&view),
+        [
+            "duplicate-record@4",
+            "torn-line@5",
+            "missing-parent@6",
+            "missing-parent@7",
+            "orphan-result@9",
+            "missing-parent@10",
+        ]
+    );
+    let sent = context(INK_DAMAGED);
+    assert_eq!(
+        sent[..4],
+        ["user: Sweep", "assistant: Swept.", "user: And mop", "assistant: Mopped."]
+    );
+}
