@@ -17,6 +17,7 @@ mod message;
 use super::agent::Agent;
 use super::chain::Chain;
 use super::emitter::{Emitter, Meta};
+use super::entries::{Entries, Parent};
 use super::input::{ForeignError, Head};
 use super::item::{Fact, Origin};
 use super::lines::{Lines, Object};
@@ -74,8 +75,8 @@ struct Row<'a> {
     #[serde(rename = "type")]
     kind: String,
     id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    parent_id: Given,
+    #[serde(default, deserialize_with = "Parent::given")]
+    parent_id: Parent,
     timestamp: Option<String>,
     version: Option<u64>,
     cwd: Option<String>,
@@ -103,19 +104,6 @@ struct Row<'a> {
     model_id: Option<String>,
     #[serde(default)]
     explicit: bool,
-}
-
-/// A parent: not there, null, or an id.
-#[derive(Default, PartialEq, Eq)]
-enum Given {
-    #[default]
-    Absent,
-    Root,
-    Id(String),
-}
-
-fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Given, D::Error> {
-    Ok(Option::<String>::deserialize(from)?.map_or(Given::Root, Given::Id))
 }
 
 #[derive(Deserialize)]
@@ -153,8 +141,7 @@ pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), Forei
 struct Reader {
     /// Its last node is the leaf.
     chain: Chain,
-    /// On which node an entry stands, or hangs if it is none itself.
-    nodes: HashMap<Box<str>, Option<Seq>>,
+    entries: Entries,
     /// The records of a message, by its text: the first and how many.
     said: HashMap<u64, (Seq, u32)>,
     launched: bool,
@@ -214,7 +201,7 @@ impl Reader {
     fn position(&mut self, row: &Row<'_>, meta: &Meta, out: &mut Emitter<'_>) -> bool {
         let node = match &row.leaf_id {
             None => Some(None),
-            Some(id) => self.nodes.get(id.as_str()).copied(),
+            Some(id) => self.entries.node(id),
         };
         if let Some(node) = node {
             self.chain.go_to(node);
@@ -228,14 +215,13 @@ impl Reader {
     }
 
     fn label(&mut self, row: Row<'_>, meta: Meta, out: &mut Emitter<'_>) -> bool {
-        let target = row.target_id.as_deref().and_then(|id| self.nodes.get(id).copied().flatten());
+        let target = row.target_id.as_deref().and_then(|id| self.entries.node(id).flatten());
         if let Some(id) = row.id {
-            let node = if let Given::Id(parent) = &row.parent_id {
-                self.nodes.get(parent.as_str()).copied().flatten()
-            } else {
-                self.chain.last()
+            let node = match &row.parent_id {
+                Parent::Id(parent) => self.entries.node(parent).flatten(),
+                _ => self.chain.last(),
             };
-            self.nodes.insert(id.into(), node);
+            self.entries.insert(&id, node);
         }
         let Some(target) = target else {
             let sentence = "A label names an entry that is not there.";
@@ -264,7 +250,7 @@ impl Reader {
         if self.is_repeat(&row, &meta, out) {
             return true;
         }
-        let parent = self.parent(&row, &meta, out);
+        let parent = self.entries.hang(&row.parent_id, self.chain.last(), &meta.origin, out);
         self.chain.go_to(parent);
         let (id, first) = (row.id.clone(), out.next_seq());
         let known = match row.kind.as_str() {
@@ -291,7 +277,7 @@ impl Reader {
             },
         };
         if let Some(id) = id {
-            self.nodes.insert(id.into(), self.chain.last());
+            self.entries.insert(&id, self.chain.last());
         }
         if self.chain.last().is_some_and(|last| last >= first) {
             self.leaf = self.chain.last();
@@ -309,7 +295,7 @@ impl Reader {
     }
 
     fn is_repeat(&self, row: &Row<'_>, meta: &Meta, out: &mut Emitter<'_>) -> bool {
-        let seen = row.id.as_deref().is_some_and(|id| self.nodes.contains_key(id));
+        let seen = row.id.as_deref().is_some_and(|id| self.entries.node(id).is_some());
         let text = row.message.map(|raw| text_hash(raw.get()));
         let same = text.is_some_and(|text| self.said.contains_key(&text));
         if seen {
@@ -318,22 +304,6 @@ impl Reader {
             out.found("duplicate-record", Severity::Warning, &meta.origin, sentence, done);
         }
         seen && same
-    }
-
-    /// The node on which an entry hangs.
-    fn parent(&self, row: &Row<'_>, meta: &Meta, out: &mut Emitter<'_>) -> Option<Seq> {
-        let id = match &row.parent_id {
-            Given::Absent => return self.chain.last(),
-            Given::Root => return None,
-            Given::Id(id) => id,
-        };
-        if let Some(node) = self.nodes.get(id.as_str()) {
-            return *node;
-        }
-        let sentence = "The entry hangs on one that is not before it in the file.";
-        let done = "It follows the entry before it.";
-        out.found("missing-parent", Severity::Warning, &meta.origin, sentence, done);
-        self.chain.last()
     }
 
     fn message(&mut self, row: &Row<'_>, meta: &Meta, out: &mut Emitter<'_>) -> bool {
@@ -368,7 +338,7 @@ impl Reader {
     }
 
     fn branch_summary(&mut self, row: Row<'_>, meta: Meta, out: &mut Emitter<'_>) -> bool {
-        let from = row.from_id.as_deref().and_then(|id| self.nodes.get(id).copied().flatten());
+        let from = row.from_id.as_deref().and_then(|id| self.entries.node(id).flatten());
         let from = pos(from.or(self.chain.last()).unwrap_or_default());
         let summary = Text::Inline(row.summary.unwrap_or_default());
         self.chain.node(Body::BranchSummary(BranchSummary { summary, from }), meta, out);

@@ -15,6 +15,7 @@ mod cline;
 mod codex;
 mod crush;
 mod emitter;
+mod entries;
 mod evo;
 mod facts;
 mod gemini;
@@ -121,7 +122,9 @@ pub fn subagents(session: &Located) -> Result<Vec<Located>, ForeignError> {
 pub fn recognise(path: &Path) -> Result<Located, ForeignError> {
     let (meta, bytes) = input::head(path)?;
     let head = Head { path, bytes: &bytes };
-    let agent = Agent::ALL.into_iter().find(|agent| recognises(*agent, &head));
+    // Qwen's rows look like Claude's and Ink's like pi's, but for what only they have.
+    let order = [Agent::Qwen, Agent::Ink].into_iter().chain(Agent::ALL);
+    let agent = order.into_iter().find(|agent| recognises(*agent, &head));
     let agent = agent.ok_or_else(|| ForeignError::NotRecognised { path: path.to_owned() })?;
     Ok(Located::file(agent, path.to_owned(), &meta))
 }
