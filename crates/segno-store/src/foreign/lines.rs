@@ -77,9 +77,9 @@ impl<R: Read> Lines<R> {
         self.offset + (self.end - self.start) as u64
     }
 
-    /// Hands every object of every line to `take`, in order. `take` says whether it could parse it; an
-    /// object that it could not is whole JSON of an unknown shape, is told, and is kept as `custom`
-    /// under the name `kind`.
+    /// Hands every object of every line to `take`, in order. `take` says whether it is a record; an
+    /// object that is none is whole JSON of an unknown shape, is told, and is kept as `custom` under the
+    /// name `kind`. Behind a broken beginning it is a piece of what is broken, and counts as lost.
     pub(super) fn each_object(
         &mut self,
         kind: &str,
@@ -94,11 +94,23 @@ impl<R: Read> Lines<R> {
             if looks_whole(&text) && take(&object, out)? {
                 continue;
             }
-            for json in line.salvage(&text, out) {
+            let (objects, mut lost) = whole_objects(&text);
+            if lost == 0 && objects.len() > 1 {
+                line.tell_fused(out);
+            }
+            let (is_broken, mut read) = (lost > 0, 0);
+            for json in objects {
                 let object = Object { json, origin: line.origin() };
-                if !take(&object, out)? {
+                if take(&object, out)? {
+                    read += 1;
+                } else if is_broken {
+                    lost += json.len();
+                } else {
                     unknown_shape(kind, object.json, &object.origin, out);
                 }
+            }
+            if is_broken {
+                line.tell_broken(read, lost, out);
             }
         }
         Ok(())
@@ -177,43 +189,27 @@ impl Line<'_> {
         readable(bytes, &at, out)
     }
 
-    /// The whole JSON objects in a line that is not one.
-    fn salvage<'t>(&self, text: &'t str, out: &mut Emitter<'_>) -> Vec<&'t str> {
-        let (objects, lost) = whole_objects(text);
+    fn tell_fused(&self, out: &mut Emitter<'_>) {
+        let sentence = "Several records stand on one line.";
+        let done = "All of them were read.";
+        out.found("fused-line", Severity::Warning, &self.origin(), sentence, done);
+    }
+
+    /// Tells that `lost` bytes are no whole record, beside `read` that are.
+    fn tell_broken(&self, read: usize, lost: usize, out: &mut Emitter<'_>) {
         let at = self.origin();
-        match (objects.len(), lost) {
-            (_, 0) if objects.len() > 1 => {
-                let sentence = "Several records stand on one line.";
-                out.found("fused-line", Severity::Warning, &at, sentence, "All of them were read.");
-            }
-            (_, 0) => {}
-            (0, _) if !self.whole => {
-                let sentence = "The last line was not written to its end.";
-                out.found("torn-tail", Severity::Warning, &at, sentence, "It was left out.");
-            }
-            (0, _) => {
-                let sentence = "The line is no JSON: it was cut or overwritten.";
-                out.found(
-                    "torn-line",
-                    Severity::Damage,
-                    &at,
-                    sentence,
-                    "It was left out; what stands around it was read.",
-                );
-            }
-            _ => {
-                let sentence =
-                    format!("{lost} bytes of a broken record share the line with a whole one.");
-                out.found(
-                    "fused-line",
-                    Severity::Damage,
-                    &at,
-                    &sentence,
-                    "The whole one was read.",
-                );
-            }
+        if read > 0 {
+            let sentence =
+                format!("{lost} bytes of a broken record share the line with a whole one.");
+            out.found("fused-line", Severity::Damage, &at, &sentence, "The whole one was read.");
+        } else if self.whole {
+            let sentence = "The line is no JSON: it was cut or overwritten.";
+            let done = "It was left out; what stands around it was read.";
+            out.found("torn-line", Severity::Damage, &at, sentence, done);
+        } else {
+            let sentence = "The last line was not written to its end.";
+            out.found("torn-tail", Severity::Warning, &at, sentence, "It was left out.");
         }
-        objects
     }
 }
 
@@ -309,8 +305,12 @@ fn value_at(text: &str) -> Option<usize> {
 }
 
 /// Where, behind a broken beginning, a run of whole objects starts that reaches to the end of the line.
+/// What stands in a broken list belongs to it: such lists are written as a whole or not at all.
 fn next_object(text: &str) -> usize {
-    let starts = memchr::memmem::find_iter(text.as_bytes(), b"{\"").filter(|&at| at > 0);
+    let is_list = text.starts_with('[');
+    let stands_alone =
+        |&at: &usize| at > 0 && !(is_list && matches!(text.as_bytes()[at - 1], b'[' | b','));
+    let starts = memchr::memmem::find_iter(text.as_bytes(), b"{\"").filter(stands_alone);
     let reaches_end = |&at: &usize| {
         let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<IgnoredAny>();
         values.by_ref().all(|value| value.is_ok())

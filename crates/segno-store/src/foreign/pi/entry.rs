@@ -18,6 +18,7 @@ use segno_model::record::{
 use segno_model::{Body, Pos, Seq};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::collections::{HashMap, VecDeque};
 
 /// An entry that is being read.
 pub(super) struct At<'o> {
@@ -271,7 +272,7 @@ impl Reader {
 /// Hands on the messages that a compaction of version 4 keeps: it holds copies of them.
 fn retained(row: &mut Row<'_>, at: &At<'_>, out: &mut Emitter<'_>) -> Vec<Pos> {
     let mut kept = Vec::new();
-    let mut calls: Vec<(String, Seq)> = Vec::new();
+    let mut calls: HashMap<String, VecDeque<Seq>> = HashMap::new();
     let mut parent = at.meta.parent;
     for raw in row.retained_tail.take().unwrap_or_default() {
         let meta = Meta { copy: true, parent, ..at.meta.clone() };
@@ -288,12 +289,14 @@ fn retained(row: &mut Row<'_>, at: &At<'_>, out: &mut Emitter<'_>) -> Vec<Pos> {
                 reply.usage = None;
             }
             Message::Tool(result) => {
-                let call = calls.iter().position(|(id, _)| *id == result.call_id);
-                result.call_seq = call.map(|call| calls.remove(call).1);
+                let made = calls.get_mut(&result.call_id);
+                result.call_seq = made.and_then(VecDeque::pop_front);
             }
         }
         let seq = out.record(Body::Message(Box::new(said)), meta);
-        calls.extend(made.into_iter().map(|id| (id, seq)));
+        for id in made {
+            calls.entry(id).or_default().push_back(seq);
+        }
         kept.push(pos(seq));
         parent = Some(seq);
     }

@@ -11,7 +11,7 @@ use super::super::lines::{Lines, Object};
 use super::edits::Edits;
 use super::entry::{At, Written, custom};
 use super::header;
-use super::row::{Fields, Row};
+use super::row::{Fields, Parent, Row};
 use super::tree::{Became, New, Place, Text, Tree, Trouble};
 use segno_model::finding::Severity;
 use segno_model::record::ModelRef;
@@ -77,17 +77,14 @@ impl Reader {
 
     fn object(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
         match serde_json::from_str::<Row<'_>>(object.json) {
-            Ok(row) => self.row(row, object, out),
-            Err(e) if e.is_data() => match Fields::of(object.json) {
-                Some(fields) => {
-                    let sentence = "The record has a shape that this reader does not know.";
-                    let done = "It was kept as it is.";
-                    out.found("unknown-record", Severity::Note, &object.origin, sentence, done);
-                    self.entry(fields.row(), object, out);
-                }
-                None => return false,
-            },
-            Err(_) => return false,
+            Ok(row) if row.is_record() => self.row(row, object, out),
+            Err(e) if e.is_data() => {
+                let row = Fields::of(object.json).map(|fields| fields.row());
+                let Some(row) = row.filter(Row::is_record) else { return false };
+                tell_unknown(&object.origin, out);
+                self.entry(row, object, out);
+            }
+            Ok(_) | Err(_) => return false,
         }
         true
     }
@@ -202,7 +199,7 @@ impl Reader {
         let on_main = row.lane.as_ref().is_some_and(|lane| &**lane == MAIN);
         if is_about_all {
             self.astray = (node != self.current).then(|| object.origin.clone());
-        } else if !is_v4 || on_main {
+        } else if on_main || (!is_v4 && (is_node || row.parent_id != Parent::Unsaid)) {
             self.tip = Some(node);
         }
     }
@@ -227,6 +224,11 @@ impl Reader {
         }
         self.calls.finish(out);
     }
+}
+
+fn tell_unknown(at: &Origin, out: &mut Emitter<'_>) {
+    let sentence = "The record has a shape that this reader does not know.";
+    out.found("unknown-record", Severity::Note, at, sentence, "It was kept as it is.");
 }
 
 fn tell_trouble(place: Place, at: &Origin, out: &mut Emitter<'_>) {

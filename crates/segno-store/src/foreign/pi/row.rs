@@ -90,6 +90,16 @@ pub(super) struct Row<'a> {
     pub(super) legacy_parent_session_path: Option<String>,
 }
 
+impl Row<'_> {
+    /// Whether an object is a record, and not a piece of one: a block of content has a type, too.
+    pub(super) fn is_record(&self) -> bool {
+        let is_header = self.kind.as_deref() == Some("header") && self.id.is_some();
+        let is_write = self.kind.is_some() && self.seq.is_some();
+        let stands = self.timestamp.0.is_some() || self.parent_id != Parent::Unsaid;
+        is_header || is_write || (self.what.is_some() && stands)
+    }
+}
+
 /// What a context edit puts in place.
 #[derive(Debug, Deserialize)]
 pub(super) struct Replacement<'a> {
