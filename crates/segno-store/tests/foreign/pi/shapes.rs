@@ -286,7 +286,7 @@ fn what_extensions_and_commands_say_is_no_prompt() {
             r#"{"role":"bashExecution","command":"pw","output":"x","exitCode":0,"excludeFromContext":true}"#,
         ),
     ]);
-    let notices: Vec<_> = view.records.iter().filter_map(|read| notice(read)).collect();
+    let notices: Vec<_> = view.records.iter().filter_map(notice).collect();
     assert_eq!(
         notices,
         [None, Some("h".to_owned()), Some("e".to_owned()), Some("command".to_owned())]
