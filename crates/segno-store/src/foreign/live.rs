@@ -5,6 +5,7 @@
 
 use super::agent::Agent;
 use super::claude;
+use super::codex;
 use super::locate::Roots;
 use crate::platform;
 use serde::Deserialize;
@@ -26,7 +27,9 @@ pub struct Running {
 /// All of them, as far as the agents' registries tell. A registry that cannot be read tells nothing.
 #[must_use]
 pub fn running(roots: &Roots) -> Vec<Running> {
-    claude_code(roots)
+    let mut running = claude_code(roots);
+    running.extend(codex::running(roots));
+    running
 }
 
 /// Claude Code: `sessions/PID.json`. `procStart` is the process's start in clock ticks since boot.

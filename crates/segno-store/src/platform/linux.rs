@@ -3,6 +3,7 @@
 //! Responsible for: reading `/proc`, `statfs`, `copy_file_range`, `posix_fadvise`. Must not: fail
 //! where a fact is only informational; such facts are empty then.
 
+use super::HeldLock;
 use crate::disk::Medium;
 use rustix::fs::Advice;
 use std::fs::{self, File};
@@ -66,6 +67,35 @@ pub(crate) fn open_untouched(path: &Path) -> io::Result<File> {
 pub(crate) fn forget_cached(file: &File, offset: u64) {
     // A refusal means that memory is all that can be read; the log's marks still bound the damage.
     let _ = rustix::fs::fadvise(file, offset, None, Advice::DontNeed);
+}
+
+/// All locks on whole files that processes hold.
+pub(crate) fn held_locks() -> Vec<HeldLock> {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    locks.lines().filter_map(held_lock).collect()
+}
+
+/// A line of `/proc/locks`: `1: FLOCK  ADVISORY  WRITE 4711 fe:01:10993668 0 EOF`. One that waits has
+/// an arrow behind its number.
+fn held_lock(line: &str) -> Option<HeldLock> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    if words.next()? == "->" {
+        return None;
+    }
+    let mut words = words.skip(2);
+    let pid = words.next()?.parse().ok()?;
+    let mut place = words.next()?.split(':');
+    let mut hex = || u32::from_str_radix(place.next()?, 16).ok();
+    let dev = rustix::fs::makedev(hex()?, hex()?);
+    let ino = place.next()?.parse().ok()?;
+    Some(HeldLock { pid, dev, ino })
+}
+
+/// Whether a process has a file open.
+pub(crate) fn has_open(pid: u32, path: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let Ok(path) = path.canonicalize() else { return false };
+    entries.filter_map(Result::ok).any(|fd| fs::read_link(fd.path()).is_ok_and(|link| link == path))
 }
 
 /// The id of this boot; empty when the system does not tell.

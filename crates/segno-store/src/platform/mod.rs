@@ -1,21 +1,34 @@
 //! What differs from one operating system to the next: file system kinds, process identity, copying.
 //!
 //! Responsible for: one file per platform with the same functions. Must not: be called from anywhere
-//! but the real disk and the owner file.
+//! but the real disk, the owner file and the readers of other agents' files.
 
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    boot_id, copy_range, forget_cached, medium, open_untouched, process_started,
+    boot_id, copy_range, forget_cached, has_open, held_locks, medium, open_untouched,
+    process_started,
 };
 
 #[cfg(not(target_os = "linux"))]
 mod other;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    boot_id, copy_range, forget_cached, medium, open_untouched, process_started,
+    boot_id, copy_range, forget_cached, has_open, held_locks, medium, open_untouched,
+    process_started,
 };
+
+/// A lock on a file that a process holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeldLock {
+    /// The process that took it.
+    pub(crate) pid: u32,
+    /// The file's device.
+    pub(crate) dev: u64,
+    /// The file's number.
+    pub(crate) ino: u64,
+}
 
 /// This machine's name on the network.
 pub(crate) fn host() -> String {

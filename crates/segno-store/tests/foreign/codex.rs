@@ -1,10 +1,13 @@
 //! Codex: every rollout of the corpus, both vocabularies, forks, compactions, rollbacks, damage.
 
+mod damage;
+mod history;
+
 use crate::scene::{context, context_lines, findings, lines, transcript};
 use segno_model::record::{Established, Message, Outcome, Usage};
 use segno_model::{Body, Timestamp};
 use segno_store::foreign::{
-    Agent, Facts, ForeignError, ForeignRecord, Located, Roots, View, locate, recognise,
+    Agent, Facts, ForeignError, ForeignRecord, Located, Roots, View, locate, recognise, running,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,6 +131,9 @@ fn scripted(line: &str) -> (String, String) {
         _ => panic!("{line}"),
     }
 }
+
+/// The session of the fixture `multi-turn-tools`.
+const PARENT: &str = "01a2290d-7a18-7f11-a711-baa7ed59e765";
 
 const ID: &str = "019c0000-00aa-7000-8000-0000000000aa";
 
@@ -527,100 +533,6 @@ fn subagents_know_their_parents() {
     context(&fixture("subagent-child"));
 }
 
-const PARENT: &str = "01a2290d-7a18-7f11-a711-baa7ed59e765";
-const FORK: &str = "01a2290d-7f37-7fb0-a527-3fdd6b3a1e4b";
-
-#[test]
-fn a_fork_by_reference_begins_with_its_parent() {
-    let home = Home::new();
-    let parent = read(&home.put(PARENT, corpus(&fixture("multi-turn-tools"))));
-    let fork = home.put(FORK, corpus(&fixture("forked")));
-    let view = read(&fork);
-    assert_eq!(view.facts.id.as_deref(), Some(FORK));
-    assert_eq!(view.facts.fork_of, Some((PARENT.to_owned(), Some("52".to_owned()))));
-    assert!(findings(&view).is_empty(), "{:?}", view.findings);
-    let own = ["user: SAY: I am the fork", "assistant: I am the fork"];
-    assert_eq!(said(&view), own);
-    assert_eq!(prompts(&view), own[..1]);
-    assert_eq!(sent(&view), [sent(&parent), own.map(str::to_owned).to_vec()].concat());
-    // What the parent used has the parent's keys, and counts once.
-    let keys = |view: &View, copy: bool| -> Vec<String> {
-        let replies = view.records.iter().filter(|record| record.copy == copy);
-        replies.filter_map(|record| record.response.clone()).collect()
-    };
-    assert_eq!(keys(&view, true), keys(&parent, false));
-    assert_eq!(keys(&view, false), ["resp_765a29a949df4f81a5b5123e"]);
-    // A parent in the archive is found, too.
-    let archive = home.path().join("archived_sessions");
-    fs::create_dir_all(&archive).expect("a folder");
-    let sessions = home.path().join("sessions/2026/11/29");
-    let name = format!("rollout-2026-11-29T20-44-38-{PARENT}.jsonl");
-    fs::rename(sessions.join(&name), archive.join(&name)).expect("it is moved");
-    assert_eq!(sent(&read(&fork)), sent(&view));
-    assert!(read(&archive.join(&name)).facts.archived);
-}
-
-#[test]
-fn a_fork_whose_parent_is_gone_is_still_read() {
-    let name = fixture("forked");
-    let view = transcript(&name);
-    assert_eq!(findings(&view), ["missing-base@1"]);
-    assert_eq!(view.findings[0].severity, segno_model::finding::Severity::Damage);
-    assert_eq!(sent(&view), ["user: SAY: I am the fork", "assistant: I am the fork"]);
-    context(&name);
-}
-
-/// Covers: G10. Summary, then what the compaction keeps, then what follows.
-#[test]
-fn a_compaction_gives_the_replacement_and_what_follows() {
-    let name = fixture("compacted");
-    let view = transcript(&name);
-    assert!(findings(&view).is_empty(), "{:?}", view.findings);
-    let start = [
-        "user: <session_history note=\"A summary of the earlier part of this session",
-        CONTEXT[0],
-        CONTEXT[1],
-        "user: SAY: TOK:9000 first big",
-        "user: RUN: echo after",
-        "thinking: I will run a command",
-        "assistant: I will run it.",
-        r#"call exec_command call_8f1246f0637e4462af53d385 {"cmd": "echo after", "#,
-        "result call_8f1246f0637e4462af53d385: Chunk ID: c2f7fa",
-        "assistant: done: got 1 tool output(s)",
-        "user: SAY: post",
-        "assistant: post",
-    ];
-    let sent = sent(&view);
-    assert_eq!(sent[1..], start[1..]);
-    assert!(start[0].starts_with(&sent[0]), "{}", sent[0]);
-    let whole = context(&name).concat();
-    assert!(whole.contains("SUMMARY: the user asked a few fake things; all done."), "{whole}");
-    assert!(!whole.contains("assistant: TOK:9000"), "{whole}");
-    // The summary's own tokens are the compaction's.
-    let spent = spent(&view);
-    assert_eq!(spent[1], (Some("resp_819817c30b584e92a41d488c".to_owned()), 1000));
-    assert_eq!(spent.len(), 5);
-    assert_eq!(prompts(&view).len(), 3);
-}
-
-/// Covers: #36 of the cases, group Q. The fork's own part is what it adds.
-#[test]
-fn tokens_of_a_fork_count_once() {
-    let dir = "cases/36-fork-usage/rollout-2026-03-02T09-00-00-019c0000-0024-7000-8000-0000000000";
-    let parent = transcript(&format!("{dir}24.jsonl"));
-    let fork = transcript(&format!("{dir}f0.jsonl"));
-    let total = |view: &View| spent(view).iter().map(|(_, tokens)| tokens).sum::<u64>();
-    assert_eq!((total(&parent), total(&fork)), (1000, 500));
-    let keys = |view: &View| -> Vec<String> {
-        view.records.iter().filter_map(|record| record.response.clone()).collect()
-    };
-    assert_eq!(keys(&fork)[..2], keys(&parent));
-    assert_eq!(keys(&fork).len(), 3);
-    assert_eq!(said(&fork), ["user: In steel.", "assistant: Tray v3."]);
-    assert_eq!(sent(&fork).len(), 6);
-    assert_eq!(fork.facts.fork_of, Some(("019c0000-0024-7000-8000-000000000024".to_owned(), None)));
-}
-
 #[test]
 fn sessions_are_found_with_their_names() {
     let home = Home::new();
@@ -653,4 +565,110 @@ fn sessions_are_found_with_their_names() {
         ..Roots::default()
     };
     assert_eq!(locate(&roots).0.len(), 2);
+}
+
+/// The first files had no wrapper around items.
+#[test]
+fn the_oldest_files_are_read() {
+    let home = Home::new();
+    let header = format!(
+        r#"{{"id":"{ID}","timestamp":"2025-05-01T09:00:00.000Z","instructions":null,"git":{{}}}}"#
+    );
+    let lines = [
+        header,
+        r#"{"record_type":"state"}"#.to_owned(),
+        user("one"),
+        r#"{"type":"function_call","id":"fc_1","name":"shell","arguments":"{}","call_id":"c1"}"#
+            .to_owned(),
+        r#"{"type":"function_call_output","call_id":"c1","output":"x"}"#.to_owned(),
+        agent("two"),
+    ];
+    let view = read(&home.put(ID, lines.join("\n")));
+    let expected = ["user: one", "call shell c1 {}", "result c1: x", "assistant: two"];
+    assert_eq!(said(&view), expected);
+    assert_eq!((view.facts.id.as_deref(), view.facts.format.as_deref()), (Some(ID), Some("bare")));
+    assert!(findings(&view).is_empty(), "{:?}", view.findings);
+}
+
+#[test]
+fn other_tools_images_and_settings() {
+    let view = scene(&[
+        r#"row turn_context {"cwd":"/srv/work/other","model":"gpt-5","effort":"high"}"#,
+        r#"item {"type":"message","role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}"#,
+        r#"item {"type":"local_shell_call","call_id":"c1","status":"completed","action":{"type":"exec","command":["ls"]}}"#,
+        r#"item {"type":"custom_tool_call","call_id":"c2","name":"apply_patch","input":"*** Begin"}"#,
+        r#"item {"type":"web_search_call","status":"completed","action":{"type":"search","query":"q"}}"#,
+        "result c1: a.txt",
+        r#"item {"type":"custom_tool_call_output","call_id":"c2","output":[{"type":"input_text","text":"done"},{"type":"input_image","image_url":"data:image/jpeg;base64,BBBB"}]}"#,
+        r#"event {"type":"thread_name_updated","thread_id":"x","thread_name":"pictures"}"#,
+        r#"row turn_context {"cwd":"/srv/work/other","model":"gpt-5-mini","collaboration_mode":{"mode":"default","settings":{"reasoning_effort":"low"}}}"#,
+        r#"row inter_agent_communication {"author":"/root/a","recipient":"/root","content":"found it","trigger_turn":true}"#,
+        "agent: ok",
+    ]);
+    let expected = [
+        "model",
+        "thinking",
+        "user: look | [image/png]",
+        r#"call local_shell c1 {"type":"exec","command":["ls"]}"#,
+        r#"call apply_patch c2 {"input":"*** Begin"}"#,
+        "result c1: a.txt",
+        "result c2: done | [image/jpeg]",
+        "model",
+        "thinking",
+        "user: found it",
+        "assistant: ok",
+    ];
+    assert_eq!(said(&view), expected);
+    assert_eq!(notices(&view), ["agent"]);
+    assert_eq!(view.facts.named.as_deref(), Some("pictures"));
+    assert_eq!(view.facts.cwd.as_deref(), Some("/srv/work/other"));
+    let models: Vec<String> = messages(&view)
+        .iter()
+        .filter_map(|(_, message)| match message {
+            Message::Assistant(reply) => Some(reply.model.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(models, ["openai/gpt-5", "openai/gpt-5-mini"]);
+    assert!(findings(&view).is_empty(), "{:?}", view.findings);
+}
+
+#[test]
+fn tokens_that_begin_again_and_belong_to_nobody_count_once() {
+    let count = |total: u64, last: u64| {
+        format!(
+            r#"event {{"type":"token_count","info":{{"total_token_usage":{{"input_tokens":{total},"cached_input_tokens":0,"output_tokens":0,"total_tokens":{total}}},"last_token_usage":{{"input_tokens":{last},"cached_input_tokens":4,"output_tokens":0,"total_tokens":{last}}}}}}}"#
+        )
+    };
+    let view = scene(&[
+        "user: one",
+        "agent: two",
+        &count(100, 100),
+        r#"event {"type":"token_count","info":null,"rate_limits":{}}"#,
+        &count(130, 30),
+        "user: three",
+        "agent: four",
+        &count(40, 40),
+    ]);
+    let spent: Vec<u64> = spent(&view).iter().map(|(_, tokens)| *tokens).collect();
+    assert_eq!(spent, [100, 30, 40]);
+}
+
+/// Covers: #147. A session is running while its lock is held, and not a moment longer.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_locked_session_is_running() {
+    let home = Home::new();
+    home.put(ID, script(ID, &["user: one"]));
+    let locks = home.path().join("thread-writer-locks");
+    fs::create_dir_all(&locks).expect("a folder");
+    let file = fs::File::create(locks.join(format!("{ID}.lock"))).expect("a file");
+    let roots = Roots { home: home.dir.path().to_owned(), ..Roots::default() };
+    assert!(running(&roots).is_empty());
+    file.lock().expect("it is free");
+    let found = running(&roots);
+    let told: Vec<_> = found.iter().map(|r| (r.agent, r.id.as_str(), r.pid, r.waiting)).collect();
+    assert_eq!(told, [(Agent::Codex, ID, std::process::id(), None)]);
+    drop(file);
+    assert!(running(&roots).is_empty());
 }

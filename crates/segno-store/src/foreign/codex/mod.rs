@@ -23,6 +23,7 @@
 mod ancestry;
 mod compaction;
 mod item;
+mod live;
 mod places;
 mod rows;
 mod thread;
@@ -34,6 +35,7 @@ use super::emitter::Emitter;
 use super::input::{ForeignError, Head};
 use super::item::{Fact, Origin};
 use super::lines::Lines;
+use super::live::Running;
 use super::locate::{Located, Roots};
 use segno_model::finding::Severity;
 use serde_json::Value;
@@ -72,6 +74,11 @@ fn begins_with_header(bytes: &[u8]) -> bool {
 /// All sessions under `roots`.
 pub(super) fn locate(roots: &Roots, found: &mut Vec<Located>, failed: &mut Vec<ForeignError>) {
     places::locate(&places::home(roots), found, failed);
+}
+
+/// The sessions that a process writes right now.
+pub(super) fn running(roots: &Roots) -> Vec<Running> {
+    live::running(&places::home(roots))
 }
 
 /// Reads one.

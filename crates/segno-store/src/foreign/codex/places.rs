@@ -7,6 +7,7 @@ use super::super::agent::Agent;
 use super::super::input::{self, ForeignError};
 use super::super::locate::{Located, Roots, files_below};
 use super::rows;
+use segno_model::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::ffi::OsStr;
@@ -81,6 +82,8 @@ pub(super) fn find(id: &str, beside: &Path) -> Option<PathBuf> {
         }
     };
     if let Some(home) = home_of(beside) {
+        // Most ids tell their day; the folder's is that of the local time.
+        days(id).iter().for_each(|day| look(&home.join(SESSIONS).join(day), 0));
         look(&home.join(SESSIONS), DEPTH);
         look(&home.join(ARCHIVED), DEPTH);
     }
@@ -88,6 +91,19 @@ pub(super) fn find(id: &str, beside: &Path) -> Option<PathBuf> {
         look(folder, 0);
     }
     found
+}
+
+/// The folders of the day on which an id was made, and of the days around it.
+fn days(id: &str) -> Vec<String> {
+    const DAY: i64 = 86_400_000;
+    let made = uuid::Uuid::try_parse(id).ok().and_then(|id| id.get_timestamp());
+    let Some((seconds, _)) = made.map(|made| made.to_unix()) else { return Vec::new() };
+    let made = i64::try_from(seconds).unwrap_or(0).saturating_mul(1000);
+    let day = |shift: i64| {
+        let time = Timestamp(made.saturating_add(shift)).to_string();
+        time.get(..10).map(|date| date.replace('-', "/"))
+    };
+    [0, DAY, -DAY].into_iter().filter_map(day).collect()
 }
 
 /// The name that a person gave to the session `id`: the last one counts. The flag tells whether a line
@@ -128,7 +144,7 @@ fn last_name(id: &str, index: &[u8]) -> (Option<String>, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::{id_of, last_name};
+    use super::{days, id_of, last_name};
     use std::path::Path;
 
     #[test]
@@ -144,6 +160,14 @@ mod tests {
         for (name, expected) in rows {
             assert_eq!(id_of(Path::new(&name)), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn ids_tell_their_day() {
+        let found = days("01a2290d-7a18-7f11-a711-baa7ed59e765");
+        assert_eq!(found, ["2026/11/29", "2026/11/30", "2026/11/28"]);
+        assert!(days("822b5c2e-d6e2-4494-b3a3-3e28683c2b5b").is_empty());
+        assert!(days("x").is_empty());
     }
 
     #[test]

@@ -79,6 +79,7 @@ object! {
         forked_from: "forked_from_id",
         forked_at: "forked_from_ordinal_exclusive",
         parent: "parent_thread_id",
+        session: "session_id",
         mode: "history_mode",
         base: "history_base",
         provider: "model_provider",

@@ -8,6 +8,7 @@ use super::super::item::{Fact, Origin};
 use super::super::lines::Object;
 use super::ancestry::{Copied, mark};
 use super::item::{self, Replay, ReplyPiece, Said, fingerprint};
+use super::places;
 use super::rows::{
     Base, Event, Header, Item, Row, TurnContext, number, object, owned, pieces, text,
 };
@@ -144,6 +145,7 @@ impl Thread {
         self.end_turn(out);
         self.calls.finish(out);
         if !self.has_header {
+            out.facts(places::id_of(&self.path).map(|id| Fact::Id(id.to_owned())));
             let sentence = "The session has no header that can be read.";
             let done = "Its id is taken from the file's name; everything else was read.";
             out.found("missing-header", Severity::Warning, &Origin::default(), sentence, done);
@@ -293,6 +295,7 @@ impl Thread {
         let forked =
             owned(header.forked_from).or_else(|| base.as_ref().and_then(|base| owned(base.thread)));
         self.forked.clone_from(&forked);
+        self.totals.inherits = forked.is_some();
         if let Some(id) = forked.clone() {
             let up_to = number(header.forked_at)
                 .or_else(|| base.as_ref().and_then(|base| number(base.ordinal)));
@@ -337,7 +340,7 @@ impl Thread {
             created.map(Fact::Created),
             parent(header),
         ];
-        facts.into_iter().flatten().for_each(|fact| out.fact(fact));
+        out.facts(facts.into_iter().flatten());
     }
 
     fn bare_header(&mut self, line: &Line<'_>, out: &mut Emitter<'_>) -> bool {
@@ -693,6 +696,7 @@ fn parent(header: &Header<'_>) -> Option<Fact> {
         agent_nickname: Option<String>,
     }
     let source: Option<Source> = object(header.source);
+    let is_subagent = source.is_some();
     let (spawned, role) = match source.map(|source| source.subagent) {
         Some(Subagent::Spawned { thread_spawn: spawn }) => {
             (spawn.parent_thread_id, spawn.agent_role.or(spawn.agent_nickname))
@@ -700,6 +704,11 @@ fn parent(header: &Header<'_>) -> Option<Fact> {
         Some(Subagent::Named(role)) => (None, Some(role)),
         _ => (None, None),
     };
-    let parent = spawned.or_else(|| owned(header.parent))?;
+    // Others name only the session to which all of them belong.
+    let whole = || owned(header.session).filter(|_| is_subagent);
+    let parent = spawned.or_else(|| owned(header.parent)).or_else(whole)?;
+    if Some(&parent) == owned(header.id).as_ref() {
+        return None;
+    }
     Some(Fact::ChildOf { parent, call: None, role })
 }

@@ -67,6 +67,8 @@ pub(super) struct Totals {
     total: Counted,
     /// Newer files tell each response by itself; then totals tell nothing more.
     single: bool,
+    /// The session goes on with the totals of another one.
+    pub(super) inherits: bool,
 }
 
 impl Totals {
@@ -87,10 +89,11 @@ impl Totals {
         if self.single || total == before {
             return None;
         }
-        // After some resumes the count begins again.
+        // After some resumes the count begins again. Of an inherited total nobody knows the beginning.
         let began_again = total.total_tokens < before.total_tokens;
+        let unknown = self.inherits && before == Counted::default();
         let spent = match Counted::read(tokens.last) {
-            Some(last) if began_again => last,
+            Some(last) if began_again || unknown => last,
             _ => total.since(before),
         };
         let usage = spent.usage();
