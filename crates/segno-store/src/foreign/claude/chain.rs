@@ -150,7 +150,11 @@ impl Chain {
     ) -> bool {
         let seen = self.nodes.get(&key).map(|seen| seen.print);
         if seen == Some(print) {
-            self.copies.copy(key, at, self.lanes[0].last);
+            self.copies.count(at);
+            if !self.open.as_ref().is_some_and(|open| open.holds(key)) {
+                self.flush(out);
+                self.copies.last = Some((key, self.last(MAIN)));
+            }
             return true;
         }
         if seen.is_some() {
@@ -371,6 +375,12 @@ impl Response {
         Self { id, step, reply, stop: None, keys, calls, held, bytes: 0 }
     }
 
+    /// Whether a row is one of its own, or stands between them.
+    fn holds(&self, key: Key) -> bool {
+        let held = self.held.iter().filter_map(|step| step.key);
+        self.keys.iter().copied().chain(held).any(|(held, _)| held == key)
+    }
+
     /// Adds a row. The last usage and the last reason to stop count.
     fn add(&mut self, row: Reply, at: &Origin) {
         let is_call = |block: &&AssistantBlock| matches!(block, AssistantBlock::ToolCall(_));
@@ -385,12 +395,11 @@ impl Response {
 }
 
 impl Copies {
-    fn copy(&mut self, key: Key, at: &Origin, before: Option<Seq>) {
+    fn count(&mut self, at: &Origin) {
         if self.run == 0 {
             self.first = at.clone();
         }
         self.run += 1;
-        self.last = Some((key, before));
     }
 
     /// Tells about a run of copies.
