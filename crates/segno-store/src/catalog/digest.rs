@@ -180,7 +180,7 @@ impl Digest {
         (row.branch, row.format, row.version) = (facts.branch, facts.format, facts.version);
         row.created = facts.created.or(row.created);
         (row.name, row.title) = (facts.named, facts.titled);
-        row.first_prompt = row.first_prompt.or(self.fallback.take());
+        row.first_prompt = row.first_prompt.or(self.fallback.take()).or(facts.command);
         row.parent = facts.parent.or(row.parent);
         row.role = facts.role;
         row.fork_of = facts.fork_of.map(|(id, _)| id);
@@ -224,13 +224,15 @@ impl Digest {
     fn message(&mut self, message: &Message, read: &ForeignRecord) {
         let count = u64::from(!read.copy);
         match message {
-            Message::User(user) => {
-                if user.notice.is_none() {
+            Message::User(user) => match user.notice.as_deref() {
+                None => {
                     self.row.totals.user_messages += count;
                     self.prompt(user);
                     self.row.ending = Ending::Interrupted;
                 }
-            }
+                Some("interrupted") => self.row.ending = Ending::Stopped,
+                Some(_) => {}
+            },
             Message::Assistant(reply) => {
                 self.row.totals.assistant_messages += count;
                 self.reply(reply, read);

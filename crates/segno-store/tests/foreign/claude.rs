@@ -31,35 +31,35 @@ fn messages(view: &View) -> impl Iterator<Item = &Message> {
 }
 
 fn replies(view: &View) -> Vec<&AssistantMessage> {
-    let reply = |message| match message {
-        &Message::Assistant(ref reply) => Some(reply),
+    let all = messages(view).filter_map(|message| match message {
+        Message::Assistant(reply) => Some(reply),
         _ => None,
-    };
-    messages(view).filter_map(reply).collect()
+    });
+    all.collect()
 }
 
 fn results(view: &View) -> Vec<&ToolMessage> {
-    let result = |message| match message {
-        &Message::Tool(ref result) => Some(result),
+    let all = messages(view).filter_map(|message| match message {
+        Message::Tool(result) => Some(result),
         _ => None,
-    };
-    messages(view).filter_map(result).collect()
+    });
+    all.collect()
 }
 
 /// What a person asked.
 fn prompts(view: &View) -> Vec<&UserMessage> {
-    let prompt = |message| match message {
-        &Message::User(ref user) => Some(user).filter(|user| user.notice.is_none()),
+    let all = messages(view).filter_map(|message| match message {
+        Message::User(user) => Some(user).filter(|user| user.notice.is_none()),
         _ => None,
-    };
-    messages(view).filter_map(prompt).collect()
+    });
+    all.collect()
 }
 
 /// The names of the rows that are only kept.
 fn kept(view: &View) -> Vec<&str> {
-    let name = |body| match body {
-        &Body::Custom(ref custom) => Some(custom.name.as_str()),
+    let all = view.records.iter().filter_map(|read| match read.record.body() {
+        Body::Custom(custom) => Some(custom.name.as_str()),
         _ => None,
-    };
-    view.records.iter().filter_map(|read| name(read.record.body())).collect()
+    });
+    all.collect()
 }

@@ -22,8 +22,15 @@ fn row(head: &str, more: Value) -> String {
         "timestamp": "2026-03-02T09:00:07.000Z",
     });
     let all = row.as_object_mut().expect("an object");
-    all.extend(more.as_object().expect("an object").clone());
+    all.extend(fields(more));
     row.to_string()
+}
+
+fn fields(value: Value) -> serde_json::Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        other => panic!("no object: {other}"),
+    }
 }
 
 /// Something that a person said.
@@ -49,7 +56,7 @@ fn call(id: &str) -> Value {
 fn result(link: &str, call: &str, text: &str, more: Value) -> String {
     let block = json!({"type": "tool_result", "tool_use_id": call, "content": text});
     let mut all = json!({"message": {"role": "user", "content": [block]}});
-    all.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    all.as_object_mut().expect("an object").extend(fields(more));
     row(&format!("user {link}"), all)
 }
 
@@ -121,6 +128,16 @@ fn a_row_that_is_written_twice_counts_once() {
     let all: Vec<String> = rows.iter().chain(&rows).cloned().collect();
     assert_eq!(said(&read(&all)), said(&once));
     assert_eq!(findings(&read(&all)), ["duplicate-record@7"]);
+}
+
+/// Covers: G2, G3.
+#[test]
+fn a_part_of_a_torn_row_is_no_row() {
+    let torn = reply("a<u", "m", &text("ok"));
+    let torn = &torn[..torn.rfind(",\"parentUuid\"").or(torn.find(",\"requestId\"")).expect("one")];
+    let view = read(&[user("u<-", "go"), torn.to_owned(), user("v<u", "on")]);
+    assert_eq!(findings(&view), ["torn-line@2"]);
+    assert_eq!(view.records.len(), 2);
 }
 
 /// Two terminals, or a rewind: what came last goes on, and the other branch stays readable.
@@ -295,9 +312,7 @@ fn outcomes_are_what_the_rows_establish() {
 fn what_the_agent_puts_on_the_persons_side_is_a_notice() {
     let attach = |link: &str, attachment: Value, more: Value| {
         let mut all = json!({"attachment": attachment});
-        all.as_object_mut()
-            .expect("an object")
-            .extend(more.as_object().expect("an object").clone());
+        all.as_object_mut().expect("an object").extend(fields(more));
         row(&format!("attachment {link}"), all)
     };
     let queued =
