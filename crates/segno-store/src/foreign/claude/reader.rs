@@ -65,12 +65,15 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Takes a row. False: it is no JSON, or no row.
+    /// Takes a row. False: it is no JSON, or a piece of a row.
     fn take(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
         if let Some(kind) = plain_kind(object.json) {
             return self.custom_row(kind, object, out);
         }
         if let Ok(row) = serde_json::from_str::<Row<'_>>(object.json) {
+            if row.uuid.is_none() && row.session_id.is_none() && !is_aside(&row.kind) {
+                return false;
+            }
             self.facts(&row, object, out);
             return match &row.uuid {
                 Some(uuid) => {
@@ -80,7 +83,8 @@ impl<'s> Reader<'s> {
                 None => self.aside(&row, object, out),
             };
         }
-        let Ok(bare) = serde_json::from_str::<Bare<'_>>(object.json) else { return false };
+        let bare = serde_json::from_str::<Bare<'_>>(object.json).ok();
+        let Some(bare) = bare.filter(|bare| bare.uuid.is_some()) else { return false };
         let sentence = "The row's fields have shapes that this reader does not know.";
         let done = "It was kept as it is.";
         out.found("unknown-record", Severity::Note, &object.origin, sentence, done);
@@ -462,6 +466,19 @@ fn plain_kind(json: &str) -> Option<&str> {
     let rest = json.strip_prefix("{\"type\":\"")?;
     let kind = &rest[..rest.find('"')?];
     PLAIN.contains(&kind).then_some(kind)
+}
+
+/// The kinds of rows outside the chain that something is read from; not all name the session.
+fn is_aside(kind: &str) -> bool {
+    matches!(
+        kind,
+        "queue-operation"
+            | "custom-title"
+            | "ai-title"
+            | "summary"
+            | "continued-in"
+            | "content-replacement"
+    )
 }
 
 fn custom(name: &str, json: &str) -> Option<Draft> {
