@@ -12,7 +12,8 @@ use std::path::PathBuf;
 const USAGE: &str = "segno [OPTIONS] [COMMAND]\n       segno [OPTIONS] [--] PROMPT";
 
 const AFTER_HELP: &str = "\
-A SESSION is an id, the beginning of one, a name, `last` (this project's newest) or a path.
+A SESSION is an id, the beginning of one, a name, `last` (this project's newest of ours) or a path.
+Other agents' sessions have ids and names, too; `claude:last` or `codex:ID` says whose.
 
 Without a command, in a terminal, segno starts an interactive session:
   segno                         start
@@ -176,13 +177,19 @@ pub enum Command {
     Resume(ResumeArgs),
     /// Copy a session, whole or up to a point; the original stays as it is
     Fork(ForkArgs),
-    /// List sessions: this project's, newest first
+    /// List the sessions of all agents: this project's, newest first
     #[command(visible_alias = "ls")]
     List(ListArgs),
+    /// Find text in the sessions of all agents
+    Search(SearchArgs),
     /// Show a session: its transcript, its tree, its context or one record
     Show(ShowArgs),
-    /// Verify a session from its first byte to its last; exits with 0 if it is sound but for notes
+    /// Verify sessions from the first byte to the last; exits with 0 if they are sound but for notes
     Check(CheckArgs),
+    /// Which agents were found, where, and whether their sessions can be read
+    Sources(SourcesArgs),
+    /// What was spent: tokens by day, project, model or agent
+    Stats(StatsArgs),
     /// Settle a damaged session by appending what was decided; nothing is rewritten
     Repair(RepairArgs),
     /// Name a session
@@ -214,6 +221,9 @@ impl Command {
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Check(args) => args.json,
+            Self::Search(args) => args.json,
+            Self::Sources(args) => args.json,
+            Self::Stats(args) => args.json,
             Self::Repair(args) => args.json,
             Self::Trash(args) => matches!(args.action, Some(TrashAction::List { json: true })),
             _ => false,
@@ -248,8 +258,16 @@ pub struct RunArgs {
 /// `segno resume`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ResumeArgs {
-    /// Which session
+    /// Which session; another agent's is opened in that agent
     pub session: Option<String>,
+
+    /// Print the command that opens another agent's session instead of running it
+    #[arg(long)]
+    pub print: bool,
+
+    /// Go on with another agent's session in Segno; the original stays as it is
+    #[arg(long, conflicts_with = "print")]
+    pub here: bool,
 
     /// Start with this prompt
     #[arg(last = true, value_name = "PROMPT")]
@@ -284,11 +302,31 @@ pub struct ForkArgs {
 }
 
 /// `segno list`
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct ListArgs {
     /// The sessions of every project
     #[arg(long)]
     pub all: bool,
+
+    /// Only this agent's: segno, claude, codex, pi, opencode, gemini …
+    #[arg(long, value_name = "AGENT")]
+    pub source: Option<String>,
+
+    /// The sessions of the project in this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "all")]
+    pub project: Option<PathBuf>,
+
+    /// Only those in which something was said since then: 2026-11-30, or 3d, 12h, 30m ago
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+
+    /// Only those that a process has now
+    #[arg(long)]
+    pub live: bool,
+
+    /// Subagents' sessions, too
+    #[arg(long)]
+    pub children: bool,
 
     /// Print JSON
     #[arg(long)]
@@ -314,17 +352,125 @@ pub struct ShowArgs {
     #[arg(long, value_name = "SEQ", group = "view")]
     pub raw: Option<u64>,
 
+    /// Show what stands around one record
+    #[arg(long, value_name = "SEQ", group = "view")]
+    pub at: Option<u64>,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
+/// `segno search`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct SearchArgs {
+    /// Words; all of them have to stand in one message. Several words in quotes stand as they are
+    #[arg(required = true, value_name = "QUERY")]
+    pub query: Vec<String>,
+
+    /// Only this agent's sessions
+    #[arg(long, value_name = "AGENT")]
+    pub source: Option<String>,
+
+    /// Only the sessions of the project in this directory
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+
+    /// Only what this side said: user, assistant or tool
+    #[arg(long, value_name = "ROLE")]
+    pub role: Option<Role>,
+
+    /// Only calls of this tool and their results
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+
+    /// Only what was said since then: 2026-11-30, or 3d, 12h, 30m ago
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+
+    /// Only what was said before then
+    #[arg(long, value_name = "WHEN")]
+    pub until: Option<String>,
+
+    /// Only calls that name this path, and their results
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+
+    /// At most so many hits
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Who said something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// The person
+    User,
+    /// The model: words, thoughts and calls
+    Assistant,
+    /// Results of tools
+    Tool,
+}
+
+/// `segno sources`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct SourcesArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `segno stats`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct StatsArgs {
+    /// One line for each
+    #[arg(long, value_name = "WHAT", default_value = "day")]
+    pub by: StatsBy,
+
+    /// Only this agent's sessions
+    #[arg(long, value_name = "AGENT")]
+    pub source: Option<String>,
+
+    /// Only the sessions of the project in this directory
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+
+    /// Only since then: 2026-11-30, or 3d, 12h, 30m ago
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `segno stats` counts by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatsBy {
+    /// The day, in UTC
+    Day,
+    /// The project's directory
+    Project,
+    /// The model
+    Model,
+    /// The agent
+    Agent,
+}
+
 /// `segno check`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct CheckArgs {
-    /// Which session
+    /// Which session of which agent, or a file
     #[arg(default_value = "last")]
     pub session: String,
+
+    /// Every session of every agent
+    #[arg(long, conflicts_with = "session")]
+    pub all: bool,
 
     /// Print JSON
     #[arg(long)]

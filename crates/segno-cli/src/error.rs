@@ -10,7 +10,9 @@ use crate::terminal::{Screen, Text, Tone};
 use segno_agent::AgentError;
 use segno_model::store::{Owner, StoreError};
 use segno_runtime::{ModelError, ModelErrorKind};
+use segno_store::foreign::ForeignError;
 use serde::Serialize;
+use std::error::Error as _;
 
 /// The exit codes of `segno`. Scripts rely on them; they never change their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -208,6 +210,31 @@ impl From<AgentError> for CliError {
             AgentError::NoSummary(error) => Self::failed("The model gave no usable summary.")
                 .because(error)
                 .next("Nothing has changed. Try again, or with another model."),
+        }
+    }
+}
+
+impl From<ForeignError> for CliError {
+    fn from(error: ForeignError) -> Self {
+        let (said, why) = (format!("{error}."), error.source().map(ToString::to_string));
+        let (exit, next) = match &error {
+            ForeignError::NotRecognised { .. } => (
+                ExitCode::NotFound,
+                "`segno sources` shows which agents are known and where they are looked for.",
+            ),
+            ForeignError::NoTurns { .. } => (
+                ExitCode::Usage,
+                "Nothing was changed. The file may be of a newer version of its agent, or damaged from its beginning.",
+            ),
+            ForeignError::Incomplete { .. } => {
+                (ExitCode::Usage, "Look for it in a backup; sessions of one agent belong together.")
+            }
+            _ => (ExitCode::Usage, "Nothing was changed. Check that the file can be read."),
+        };
+        let told = Self::new(exit, said).next(next);
+        match why {
+            Some(why) => told.because(why),
+            None => told,
         }
     }
 }

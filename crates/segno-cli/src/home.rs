@@ -58,6 +58,12 @@ impl Home {
         }
     }
 
+    /// The list of sessions; derived, it can be deleted.
+    #[must_use]
+    pub fn catalog(&self) -> PathBuf {
+        self.data.join("catalog.sqlite")
+    }
+
     /// The prompts typed before.
     #[must_use]
     pub fn history(&self) -> PathBuf {

@@ -70,6 +70,9 @@ async fn on_sessions(
     let place = Workplace { stores: Stores::new(home), cwd: Workplace::cwd()? };
     match command {
         Command::List(args) => commands::list::list(args, &place, screen).await,
+        Command::Search(args) => commands::search::search(args, &place, screen).await,
+        Command::Stats(args) => commands::stats::stats(args, &place, screen).await,
+        Command::Sources(args) => commands::sources::sources(args, &place, screen).await,
         Command::Show(args) => commands::show::show(args, &place, screen).await,
         Command::Check(args) => commands::check::check(args, &place, screen).await,
         Command::Repair(args) => commands::repair::repair(args, &place, screen).await,

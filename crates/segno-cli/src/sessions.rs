@@ -129,7 +129,7 @@ pub fn all(stores: &Stores, now: Timestamp) -> Result<(Vec<Entry>, Option<String
     if !stores.home.data.is_dir() {
         return Ok((Vec::new(), None));
     }
-    let mut catalog = Catalog::open(&stores.home.data.join("catalog.sqlite"));
+    let mut catalog = Catalog::open(&stores.home.catalog());
     catalog.refresh(&stores.files)?;
     let mut entries: Vec<Entry> = catalog
         .rows(&Filter::default())

@@ -42,6 +42,12 @@ impl Stores {
         Self { files: FileStore::new(RealDisk, &home.data), home, said: Arc::new(Once::new()) }
     }
 
+    /// Makes the home directory, private, if it is not there. Where that fails the catalog lives in memory.
+    pub fn make_home(&self) {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.home.data);
+    }
+
     /// The session that `query` stands for: the beginning of an id, a name, `last` (the newest of the
     /// project that `here` belongs to), or a path of its log or directory.
     ///

@@ -19,6 +19,7 @@ mod lock;
 mod log;
 mod platform;
 mod reading;
+pub mod search;
 mod set_aside;
 mod store;
 mod system;

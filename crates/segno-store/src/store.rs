@@ -89,6 +89,19 @@ impl<D: Disk> FileStore<D> {
         Ok(lock::is_held(self.disk(), &dir))
     }
 
+    /// Reads everything, from line 1, in bounded memory, in this thread. The visitor returns false to end
+    /// it.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or a failing disk.
+    pub fn scan_now(
+        &self,
+        id: &SessionId,
+        visit: &mut (dyn FnMut(Scanned) -> bool + Send),
+    ) -> Result<(), StoreError> {
+        self.log_file(id)?.scan(visit)
+    }
+
     /// All damage in a whole log, settled or not, and its tail: what a repair has to decide upon.
     /// Reads everything, in bounded memory.
     ///

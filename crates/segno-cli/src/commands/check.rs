@@ -6,6 +6,8 @@
 //! Exit codes: 0 sound or notes only, 1 warnings or damage, 2 it cannot be read.
 
 mod blobs;
+mod every;
+mod other;
 mod pairs;
 
 use self::blobs::Named;
@@ -13,6 +15,7 @@ use super::Workplace;
 use crate::args::CheckArgs;
 use crate::error::{CliError, ExitCode};
 use crate::history::History;
+use crate::others::Target;
 use crate::stores::Stores;
 use crate::terminal::table::{plural, size};
 use crate::terminal::{Screen, Text, Tone};
@@ -57,17 +60,27 @@ pub async fn check(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let id = place.stores.find(&args.session, &place.cwd).await?;
+    if args.all {
+        return every::check(args.json, place, screen).await;
+    }
+    let id = match place.stores.find_any(&args.session, &place.cwd).await.map_err(unreadable)? {
+        Target::Own(id) => id,
+        Target::Other(session) => return other::check(&session, args.json, screen),
+    };
     let report = examine(&place.stores, &id).await.map_err(unreadable)?;
     if args.json {
         screen.json(&report);
     } else {
         screen.lines(lines(&report, &place.stores.home.command()));
     }
-    Ok(match report.verdict {
+    Ok(exit(report.verdict))
+}
+
+fn exit(verdict: Verdict) -> ExitCode {
+    match verdict {
         Verdict::Sound | Verdict::Notes => ExitCode::Done,
         Verdict::Warnings | Verdict::Damage => ExitCode::Failed,
-    })
+    }
 }
 
 fn unreadable(error: CliError) -> CliError {
@@ -190,8 +203,22 @@ fn lines(report: &Report, program: &str) -> Vec<Text> {
         size(report.bytes),
         plural(report.blobs, "blob")
     );
-    let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
-    let (tone, word) = match report.verdict {
+    let (tone, word) = verdict_words(&report.findings);
+    out.push(
+        Text::line(tone, &word)
+            .with(Tone::Plain, &format!("; {looked_at}"))
+            .with(Tone::Dim, &format!("  {}", report.id)),
+    );
+    if report.findings.iter().any(|f| f.severity == Severity::Damage && f.offset.is_some()) {
+        out.push(Text::line(Tone::Plain, &format!("next: {program} repair {}", report.id)));
+    }
+    out
+}
+
+/// What the findings add up to, in words.
+fn verdict_words(findings: &[Finding]) -> (Tone, String) {
+    let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
+    match verdict(findings) {
         Verdict::Sound => (Tone::Good, "sound".to_owned()),
         Verdict::Notes => (Tone::Good, format!("sound, {}", plural(count(Severity::Note), "note"))),
         Verdict::Warnings => {
@@ -202,16 +229,7 @@ fn lines(report: &Report, program: &str) -> Vec<Text> {
             let word = if places == 1 { "1 place".to_owned() } else { format!("{places} places") };
             (Tone::Bad, format!("damaged in {word}"))
         }
-    };
-    out.push(
-        Text::line(tone, &word)
-            .with(Tone::Plain, &format!("; {looked_at}"))
-            .with(Tone::Dim, &format!("  {}", report.id)),
-    );
-    if report.findings.iter().any(|f| f.severity == Severity::Damage && f.offset.is_some()) {
-        out.push(Text::line(Tone::Plain, &format!("next: {program} repair {}", report.id)));
     }
-    out
 }
 
 /// One finding: its severity, where it is, what it is and what is done about it.

@@ -8,6 +8,7 @@ use crate::engine::{Engine, Signals, offer};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::interactive::{Desk, Interactive, Keyboard};
+use crate::others;
 use crate::sessions::{Entry, Standing};
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
@@ -72,12 +73,16 @@ async fn overview(engine: &Engine, screen: &mut Screen) -> Result<ExitCode, CliE
     let here = rows.iter().filter(|row| row.is_of(&engine.project.facts) == Some(true)).count();
     let elsewhere = rows.len() - here;
     screen.line(format!("{} of this project, {elsewhere} elsewhere", plural(here, "session")));
+    if let Some(words) = others::counted_words(&engine.stores.home) {
+        screen.line(format!("found besides: {words}"));
+    }
     for line in [
         "",
         "  segno                   a conversation, in a terminal",
         "  segno run PROMPT        one task",
         "  segno resume [SESSION]  go on with a session",
-        "  segno list              the sessions of this project",
+        "  segno list              the sessions of this project, of all agents",
+        "  segno search WORDS      find something that was said",
         "  segno demo              see one survive; needs no key",
         "  segno --help            everything",
     ] {
@@ -109,6 +114,10 @@ async fn first_time(engine: &Engine, args: &AgentArgs, screen: &mut Screen) {
         }
     }
     screen.line(Text::default().with(Tone::Dim, "  `segno demo` and `segno list` need no model."));
+    if let Some(words) = others::counted_words(&engine.stores.home) {
+        let told = format!("  found sessions: {words}; `segno list` shows this project's");
+        screen.line(Text::default().with(Tone::Plain, &told));
+    }
 }
 
 /// This project's newest session, if it was cut off and nobody is at it.

@@ -18,7 +18,10 @@ pub mod relocate;
 pub mod repair;
 pub mod resume;
 pub mod run;
+pub mod search;
 pub mod show;
+pub mod sources;
+pub mod stats;
 pub mod trash;
 
 use crate::error::CliError;

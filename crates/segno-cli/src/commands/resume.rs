@@ -3,6 +3,7 @@
 //! Responsible for: which session, and whether it goes on in a conversation or, in a script, with one
 //! prompt. Must not: write anything before the person has said something.
 
+use super::Workplace;
 use super::interactive::{is_conversation, needs_terminal};
 use super::run::one_shot;
 use crate::args::ResumeArgs;
@@ -10,6 +11,8 @@ use crate::engine::{Engine, Signals};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::interactive::{Desk, Interactive, Keyboard, choose};
+use crate::others::{Launch, Target};
+use crate::stores::Stores;
 use crate::terminal::Screen;
 use crate::terminal::picker::PickError;
 
@@ -22,6 +25,9 @@ pub async fn resume(
     home: Home,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
+    if let Some(code) = elsewhere(args, &home, screen).await? {
+        return Ok(code);
+    }
     let engine = Engine::load(home).await?;
     let prompt = Some(args.prompt.join(" ")).filter(|prompt| !prompt.trim().is_empty());
     if !is_conversation(screen) {
@@ -44,6 +50,33 @@ pub async fn resume(
         }
         None => Ok(ExitCode::Done),
     }
+}
+
+/// Opens another agent's session in that agent, or prints how; none when the session is one of ours.
+async fn elsewhere(
+    args: &ResumeArgs,
+    home: &Home,
+    screen: &mut Screen,
+) -> Result<Option<ExitCode>, CliError> {
+    let Some(query) = &args.session else { return Ok(None) };
+    let stores = Stores::new(home.clone());
+    let Target::Other(session) = stores.find_any(query, &Workplace::cwd()?).await? else {
+        return Ok(None);
+    };
+    let launch = Launch::of(&session)?;
+    if args.print {
+        screen.line(launch.line());
+        return Ok(Some(ExitCode::Done));
+    }
+    if session.state.is_live() {
+        return Err(CliError::new(ExitCode::Held, "Its agent has this session open.")
+            .because(match session.pid {
+                Some(pid) => format!("process {pid} is at it"),
+                None => "its registry says so".to_owned(),
+            })
+            .next(format!("Go on there, or read it with `segno show {}`.", session.word())));
+    }
+    launch.run(&session).map(Some)
 }
 
 /// Nobody can be asked: every doubt is an error with the command that settles it.

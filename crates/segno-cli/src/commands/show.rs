@@ -4,6 +4,7 @@
 //! a session that is damaged, held or of a newer format is shown as well.
 
 mod context;
+mod other;
 mod transcript;
 mod tree;
 
@@ -15,6 +16,7 @@ use super::Workplace;
 use crate::args::ShowArgs;
 use crate::error::{CliError, ExitCode};
 use crate::history::History;
+use crate::others::Target;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::{Seq, SessionId};
@@ -32,7 +34,13 @@ pub async fn show(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let id = place.stores.find(&args.session, &place.cwd).await?;
+    let id = match place.stores.find_any(&args.session, &place.cwd).await? {
+        Target::Own(id) => id,
+        Target::Other(session) => {
+            other::show(&session, args, screen)?;
+            return Ok(ExitCode::Done);
+        }
+    };
     if args.context {
         context::show(&id, place, args.json, screen).await?;
         return Ok(ExitCode::Done);
@@ -41,7 +49,7 @@ pub async fn show(
     match (args.raw, args.tree) {
         (Some(seq), _) => raw(&history, seq, place, args.json, screen)?,
         (None, true) => tree::show(&history, args.json, screen),
-        (None, false) => transcript::show(&history, args.json, screen),
+        (None, false) => transcript::show(&history, args.at, args.json, screen),
     }
     Ok(ExitCode::Done)
 }

@@ -98,6 +98,12 @@ impl Screen {
         }
     }
 
+    /// Writes a part of a JSON document and a line end, which is white space between its parts. For
+    /// documents that are written as they are read.
+    pub fn json_part(&mut self, text: &str) {
+        self.write((escape_json(text) + "\n").as_bytes());
+    }
+
     /// Writes stored bytes exactly, unless this is a terminal: there they are cleaned.
     pub fn exact(&mut self, bytes: &[u8]) {
         if self.look.terminal {

@@ -60,6 +60,10 @@ fn the_page_shows_what_the_commands_print() {
         ("tree", &["show", "last", "--tree", "--json"]),
         ("context", &["show", "last", "--context", "--json"]),
         ("raw", &["show", "last", "--raw", "1", "--json"]),
+        ("search", &["search", "fix", "parser", "--json"]),
+        ("sources", &["sources", "--json"]),
+        ("stats", &["stats", "--json"]),
+        ("check-all", &["check", "--all", "--json"]),
         ("export", &["export", "last", "--format", "json"]),
         ("fork", &["fork", "parser work", "--json"]),
     ];
@@ -105,5 +109,19 @@ fn every_state_is_on_the_page() {
     ] {
         assert!(PAGE.contains(&format!("`{}`", state.word())), "{}", state.word());
         assert_eq!(serde_json::to_value(state).unwrap(), state.word());
+    }
+    use segno_cli::others::OtherState as O;
+    for state in [
+        O::Running,
+        O::Waiting,
+        O::Open,
+        O::Interrupted,
+        O::Stopped,
+        O::Ended,
+        O::Damaged,
+        O::Unreadable,
+        O::Empty,
+    ] {
+        assert!(PAGE.contains(&format!("`{}`", state.word())), "{}", state.word());
     }
 }

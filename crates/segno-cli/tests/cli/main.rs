@@ -11,6 +11,7 @@ mod desk;
 mod end_to_end;
 mod error;
 mod export;
+mod first_minute;
 mod interactive;
 mod interactive_sessions;
 mod interactive_turns;

@@ -238,6 +238,17 @@ impl Body {
         Ok(())
     }
 
+    /// The body as one JSON object, exactly as a line would hold it.
+    ///
+    /// # Errors
+    /// Only when it cannot be written as JSON (a map key that is no text).
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        let mut members = Vec::new();
+        self.write_members(&mut members)?;
+        let members = String::from_utf8_lossy(&members);
+        Ok(format!("{{{}}}", members.trim_start_matches(',')))
+    }
+
     /// The body as it will be read again: raw JSON without line breaks. What is kept in memory after an
     /// append must not differ by a byte from what reopening gives (G10).
     pub(crate) fn into_stored(mut self) -> Self {

@@ -105,6 +105,14 @@ pub struct Spent {
     pub usage: Usage,
 }
 
+impl Spent {
+    /// What stands for a response's id.
+    #[must_use]
+    pub fn response_key(id: &str) -> u64 {
+        hash(id)
+    }
+}
+
 impl ForeignRow {
     /// The row of a session of which nothing but its place is known yet.
     #[must_use]

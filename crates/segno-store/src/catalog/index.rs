@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -140,6 +140,13 @@ impl Catalog {
         let cwds: BTreeSet<String> = rows.map(|row| row.project.cwd).collect();
         let known = |cwd: &str| self.places.get(cwd).is_some_and(|facts| facts.real_path.is_some());
         cwds.into_iter().filter(|cwd| !cwd.is_empty() && !known(cwd)).collect()
+    }
+
+    /// The directories that were found to be there, in which agents may keep sessions of their own.
+    pub fn known_places(&mut self) -> Vec<PathBuf> {
+        self.places = self.database.ask(foreign_rows::places).0;
+        let there = self.places.values().filter_map(|facts| facts.real_path.as_deref());
+        there.map(PathBuf::from).collect()
     }
 
     /// Keeps what was found out about directories. One that was once there keeps its facts.

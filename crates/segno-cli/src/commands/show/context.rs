@@ -42,6 +42,36 @@ pub(super) async fn show(
     Ok(())
 }
 
+/// Prints the context of another agent's session, which knows of no environment.
+pub(super) fn show_other(
+    id: &str,
+    records: &[Record],
+    context: &Context,
+    as_json: bool,
+    screen: &mut Screen,
+) {
+    let tokens = context::estimate_messages(&context.messages);
+    if as_json {
+        screen.json(&json!({
+            "version": 1, "id": id, "tokens": tokens, "messages": resolved(context),
+            "trace": context.trace, "unanswered": unanswered(context), "findings": context.findings,
+        }));
+        return;
+    }
+    let text = format!(
+        "The next request would hold {}, about {} tokens",
+        plural(context.messages.len(), "message"),
+        count(tokens)
+    );
+    screen.line(Text::line(Tone::Strong, &text));
+    screen.lines(doubts(context));
+    screen.line("");
+    let columns = screen.look().columns;
+    screen.lines(messages(context).lines(columns));
+    screen.line("");
+    screen.lines(reasons(records, &context.trace).lines(columns));
+}
+
 fn summary(snapshot: &Snapshot, context: &Context, tokens: u64) -> Vec<Text> {
     let in_force = &snapshot.state.in_force;
     let model = in_force.model.as_ref().map_or_else(|| "none yet".to_owned(), ToString::to_string);
@@ -62,12 +92,17 @@ fn summary(snapshot: &Snapshot, context: &Context, tokens: u64) -> Vec<Text> {
         );
         out.push(Text::line(Tone::Dim, &text));
     }
-    for call in &context.unanswered {
-        let text = format!("call {} of record {} has no result", call.call_id, call.call_seq);
-        out.push(Text::line(Tone::Warning, &text));
-    }
-    out.extend(context.findings.iter().map(|f| Text::line(Tone::Warning, &f.sentence)));
+    out.extend(doubts(context));
     out
+}
+
+fn doubts(context: &Context) -> Vec<Text> {
+    let open = context
+        .unanswered
+        .iter()
+        .map(|call| format!("call {} of record {} has no result", call.call_id, call.call_seq));
+    let found = context.findings.iter().map(|finding| finding.sentence.clone());
+    open.chain(found).map(|text| Text::line(Tone::Warning, &text)).collect()
 }
 
 /// Who says what, in the order in which it is sent.
@@ -154,11 +189,14 @@ fn document(id: &SessionId, snapshot: &Snapshot, context: &Context, tokens: u64)
         "bytes_read": snapshot.active.bytes_read,
         "messages": resolved(context),
         "trace": context.trace,
-        "unanswered": context.unanswered.iter().map(|call| json!({
-            "seq": call.call_seq, "call_id": call.call_id, "tool": call.name,
-        })).collect::<Vec<_>>(),
+        "unanswered": unanswered(context),
         "findings": context.findings,
     })
+}
+
+fn unanswered(context: &Context) -> Vec<Value> {
+    let row = |call: &context::Unanswered| json!({ "seq": call.call_seq, "call_id": call.call_id, "tool": call.name });
+    context.unanswered.iter().map(row).collect()
 }
 
 /// The messages of a context as JSON.

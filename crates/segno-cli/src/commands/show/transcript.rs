@@ -21,9 +21,15 @@ const RESULT_LINES: usize = 10;
 /// Lines of a diff that are shown.
 const DIFF_LINES: usize = 40;
 
-/// Prints the transcript of the current branch.
-pub(super) fn show(history: &History, json: bool, screen: &mut Screen) {
-    let told = told(history);
+/// How many records are shown before and behind the one that was asked for.
+const AROUND: u64 = 6;
+
+/// Prints the transcript of the current branch, or what stands around one record, on whatever branch.
+pub(super) fn show(history: &History, at: Option<Seq>, json: bool, screen: &mut Screen) {
+    let told = match at {
+        Some(at) => around(history, at),
+        None => told(history),
+    };
     if json {
         let records: Vec<_> = told.iter().filter_map(|record| as_json(record)).collect();
         screen.json(&serde_json::json!({
@@ -48,6 +54,11 @@ pub(super) fn show(history: &History, json: bool, screen: &mut Screen) {
             screen.lines(lines);
         }
     }
+}
+
+fn around(history: &History, at: Seq) -> Vec<&Record> {
+    let near = |record: &&Record| record.seq().abs_diff(at) <= AROUND;
+    history.records.iter().filter(near).filter(|r| r.is_node() || is_event(r)).collect()
 }
 
 /// The nodes of the current branch, and what happened to its runs.

@@ -7,6 +7,7 @@ use super::heading;
 use crate::history::{History, gist, role};
 use crate::terminal::{Screen, Text, Tone, clean};
 use segno_model::tree::{Row, Tree};
+use segno_model::{Record, Seq};
 use serde::Serialize;
 
 /// Deeper branchings are not indented further.
@@ -26,19 +27,27 @@ struct Node<'a> {
 
 /// Prints the tree.
 pub(super) fn show(history: &History, json: bool, screen: &mut Screen) {
-    let tree = Tree::new(&history.records);
-    let rows = tree.rows(history.tip());
+    let (id, tip) = (history.id.as_str(), history.tip());
+    show_records(heading(history), id, &history.records, tip, json, screen);
+}
+
+/// Prints the tree of any records.
+pub(super) fn show_records(
+    heading: Vec<Text>,
+    id: &str,
+    records: &[Record],
+    tip: Option<Seq>,
+    json: bool,
+    screen: &mut Screen,
+) {
+    let tree = Tree::new(records);
+    let rows = tree.rows(tip);
     if json {
         let nodes: Vec<Node<'_>> = rows.iter().filter_map(|row| node(row, &tree)).collect();
-        screen.json(&serde_json::json!({
-            "version": 1,
-            "id": history.id,
-            "tip": history.tip(),
-            "nodes": nodes,
-        }));
+        screen.json(&serde_json::json!({ "version": 1, "id": id, "tip": tip, "nodes": nodes }));
         return;
     }
-    screen.lines(heading(history));
+    screen.lines(heading);
     screen.line("");
     if rows.is_empty() {
         screen.line(Text::line(Tone::Dim, "(nothing was said)"));
@@ -48,7 +57,7 @@ pub(super) fn show(history: &History, json: bool, screen: &mut Screen) {
         if screen.is_gone() {
             return;
         }
-        let line = line(row, &tree, history.tip(), digits);
+        let line = line(row, &tree, tip, digits);
         screen.line(line.cut(screen.look().columns));
     }
 }

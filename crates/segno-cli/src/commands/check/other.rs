@@ -1,0 +1,105 @@
+//! `segno check` on another agent's session.
+//!
+//! Responsible for: everything that reading it from its first byte to its last shows. Must not: repair.
+
+use super::{Verdict, exit, finding_lines, verdict, verdict_words};
+use crate::error::{CliError, ExitCode};
+use crate::others::Other;
+use crate::terminal::table::{plural, size};
+use crate::terminal::{Screen, Text, Tone};
+use segno_model::finding::{Finding, Severity};
+use segno_store::foreign::{self, Item};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// Of findings that are alike, so many are told one by one.
+const ALIKE: usize = 100;
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    version: u32,
+    source: &'static str,
+    id: &'a str,
+    path: String,
+    verdict: Verdict,
+    records: usize,
+    bytes: u64,
+    findings: Vec<Finding>,
+}
+
+/// Checks it.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn check(
+    session: &Other,
+    json: bool,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let report = examine(session)?;
+    if json {
+        screen.json(&report);
+    } else {
+        screen.lines(lines(&report, session));
+    }
+    Ok(exit(report.verdict))
+}
+
+fn examine(session: &Other) -> Result<Report<'_>, CliError> {
+    let mut records = 0;
+    let mut findings: Vec<Finding> = Vec::new();
+    let mut alike: HashMap<&'static str, usize> = HashMap::new();
+    foreign::read(&session.located(), &mut |item| {
+        match item {
+            Item::Record(_) => records += 1,
+            Item::Finding(finding) => {
+                let seen = alike.entry(finding.code).or_default();
+                *seen += 1;
+                if *seen <= ALIKE {
+                    findings.push(finding);
+                }
+            }
+            Item::Fact(_) => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    for (code, count) in alike.into_iter().filter(|(_, count)| *count > ALIKE) {
+        let severity = findings.iter().filter(|f| f.code == code).map(|f| f.severity).max();
+        let sentence = format!("{} like the first {ALIKE}", plural(count - ALIKE, "more finding"));
+        let severity = severity.unwrap_or_default();
+        findings.push(Finding { code, severity, sentence, ..Finding::default() });
+    }
+    if session.state.is_live() {
+        // It is being written: the end of the file is where its agent is, not where it was torn.
+        for finding in findings.iter_mut().filter(|f| f.code == "torn-tail") {
+            finding.severity = Severity::Note;
+            "its agent is writing it now".clone_into(&mut finding.done);
+        }
+    }
+    findings.sort_by_key(|f| (f.offset.is_none(), f.offset, f.seq));
+    Ok(Report {
+        version: 2,
+        source: session.row.agent.id(),
+        id: &session.row.id,
+        path: session.row.path.display().to_string(),
+        verdict: verdict(&findings),
+        records,
+        bytes: session.row.bytes,
+        findings,
+    })
+}
+
+fn lines(report: &Report<'_>, session: &Other) -> Vec<Text> {
+    let mut out: Vec<Text> = report.findings.iter().flat_map(finding_lines).collect();
+    let (tone, word) = verdict_words(&report.findings);
+    let size = if report.bytes == 0 { String::new() } else { format!(", {}", size(report.bytes)) };
+    let read = format!("; {} read{size}", plural(report.records, "record"));
+    out.push(
+        Text::line(tone, &word)
+            .with(Tone::Plain, &read)
+            .with(Tone::Dim, &format!("  {}  ", session.word()))
+            .with_text(Text::line(Tone::Dim, &report.path)),
+    );
+    out
+}

@@ -1,0 +1,246 @@
+//! Another agent's session: its transcript, its tree, its context, or one record as it is stored.
+//!
+//! Responsible for: printing a transcript while it is read, in memory that does not grow with it. Must not:
+//! change anything, or leave out a branch.
+
+use super::context;
+use super::transcript::record_lines;
+use super::tree;
+use crate::args::ShowArgs;
+use crate::error::{CliError, ExitCode};
+use crate::others::Other;
+use crate::terminal::table::plural;
+use crate::terminal::{Screen, Text, Tone};
+use segno_model::record::Message;
+use segno_model::{Body, Record, Seq};
+use segno_store::foreign::{self, ForeignRecord, Item, Origin, View};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::ops::ControlFlow;
+
+/// How many records are shown before and behind the one that was asked for.
+const AROUND: u64 = 6;
+/// A stored line is shown up to this many bytes.
+const LINE_MAX: u64 = 64 << 20;
+
+/// Shows it.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn show(session: &Other, args: &ShowArgs, screen: &mut Screen) -> Result<(), CliError> {
+    if args.context {
+        return next_request(session, args.json, screen);
+    }
+    if args.tree {
+        return branches(session, args.json, screen);
+    }
+    match args.raw {
+        Some(seq) => raw(session, seq, args.json, screen),
+        None if args.json => document(session, args.at, screen),
+        None => transcript(session, args.at, screen),
+    }
+}
+
+/// Whether a record is near the one that was asked for.
+fn is_near(seq: Seq, at: Option<Seq>) -> bool {
+    at.is_none_or(|at| seq.abs_diff(at) <= AROUND)
+}
+
+fn is_behind(seq: Seq, at: Option<Seq>) -> bool {
+    at.is_some_and(|at| seq > at.saturating_add(AROUND))
+}
+
+fn heading(session: &Other) -> Vec<Text> {
+    let row = &session.row;
+    let mut about = format!("{}  {}", session.word(), row.agent);
+    for part in [row.version.as_deref(), Some(row.project.cwd.as_str())].into_iter().flatten() {
+        if !part.is_empty() {
+            about = format!("{about}  {part}");
+        }
+    }
+    let title = session.title().unwrap_or("(nothing was said)");
+    let mut out = vec![Text::line(Tone::Dim, &about), Text::line(Tone::Strong, title)];
+    if let Some(parent) = &row.parent {
+        out.push(Text::line(Tone::Dim, &format!("a subagent of {}:{parent}", row.agent.id())));
+    }
+    if row.damage > 0 {
+        let places = if row.damage == 1 {
+            "1 place is".to_owned()
+        } else {
+            format!("{} places are", row.damage)
+        };
+        let told = format!(
+            "{places} damaged; what could be read is shown. `segno check {}` tells more.",
+            session.word()
+        );
+        out.push(Text::line(Tone::Bad, &told));
+    }
+    out
+}
+
+fn transcript(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(), CliError> {
+    screen.lines(heading(session));
+    let columns = screen.look().columns;
+    let mut last: Option<Seq> = None;
+    let mut shown = 0_u64;
+    let mut pending = Vec::new();
+    foreign::read(&session.located(), &mut |item| {
+        match item {
+            Item::Record(read) if is_shown(&read) => {
+                let seq = read.record.seq();
+                let turned = turns(&read, last);
+                if read.record.is_node() {
+                    last = Some(seq);
+                }
+                if is_behind(seq, at) {
+                    return ControlFlow::Break(());
+                }
+                let lines = record_lines(&read.record, columns);
+                if is_near(seq, at) && !lines.is_empty() {
+                    screen.line("");
+                    if let Some(from) = turned {
+                        let text = format!("— goes on behind #{from}: another branch —");
+                        screen.line(Text::line(Tone::Warning, &text));
+                    }
+                    screen.lines(lines);
+                    shown += 1;
+                }
+            }
+            Item::Fact(foreign::Fact::Pending(prompts)) => pending = prompts,
+            _ => {}
+        }
+        if screen.is_gone() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if let Some(at) = at.filter(|_| shown == 0) {
+        return Err(no_record(session, at));
+    }
+    for prompt in pending {
+        screen.line("");
+        screen.line(Text::line(Tone::Warning, "waits, was never delivered"));
+        screen.line(Text::block(Tone::Plain, &prompt));
+    }
+    Ok(())
+}
+
+/// Not copies, not what a subagent said, and nothing that only a machine reads.
+fn is_shown(read: &ForeignRecord) -> bool {
+    !read.copy
+        && read.subagent.is_none()
+        && !matches!(read.record.body(), Body::Custom(c) if c.context.is_none())
+}
+
+/// The node behind which a record goes on, when that is not the last one. Results stand where they came.
+fn turns(read: &ForeignRecord, last: Option<Seq>) -> Option<Seq> {
+    let is_result =
+        matches!(read.record.body(), Body::Message(m) if matches!(**m, Message::Tool(_)));
+    let parent = read.record.envelope.parent?;
+    (read.record.is_node() && !is_result && last.is_some_and(|last| last != parent))
+        .then_some(parent)
+}
+
+/// The transcript as one JSON document, written as it is read.
+fn document(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(), CliError> {
+    let row = &session.row;
+    let head = json!({
+        "version": 1, "source": row.agent.id(), "id": row.id, "name": row.name, "title": row.title,
+        "project": row.project, "path": row.path, "parent": row.parent,
+    });
+    let head = head.to_string();
+    screen.json_part(&format!("{},\"records\":[", head.trim_end_matches('}')));
+    let mut findings = Vec::new();
+    let mut first = true;
+    foreign::read(&session.located(), &mut |item| {
+        match item {
+            Item::Record(read) if is_near(read.record.seq(), at) => {
+                let comma = if std::mem::take(&mut first) { "" } else { "," };
+                screen.json_part(&format!("{comma}{}", record(&read)));
+            }
+            Item::Record(read) if is_behind(read.record.seq(), at) => return ControlFlow::Break(()),
+            Item::Finding(finding) if findings.len() < 10_000 => findings.push(finding),
+            _ => {}
+        }
+        if screen.is_gone() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    screen.json_part(&format!("],\"findings\":{}}}", json!(findings)));
+    Ok(())
+}
+
+/// As JSON text: the body is what it is, to the last digit.
+fn record(read: &ForeignRecord) -> String {
+    let envelope = &read.record.envelope;
+    let Origin { line, offset, id } = &read.origin;
+    let head = json!({
+        "seq": envelope.seq, "parent": envelope.parent, "type": envelope.kind,
+        "at": read.dated.then_some(envelope.at), "line": line, "offset": offset, "agent_id": id,
+        "subagent": read.subagent, "copy": read.copy,
+    });
+    let body = read.record.body().to_json().unwrap_or_else(|_| "null".to_owned());
+    format!("{},\"body\":{body}}}", head.to_string().trim_end_matches('}'))
+}
+
+fn next_request(session: &Other, as_json: bool, screen: &mut Screen) -> Result<(), CliError> {
+    let view = View::active(&session.located())?;
+    let built = view.context();
+    let main = view.records.iter().filter(|read| read.subagent.is_none());
+    let records: Vec<Record> = main.map(|read| read.record.clone()).collect();
+    context::show_other(&session.row.id, &records, &built, as_json, screen);
+    Ok(())
+}
+
+fn branches(session: &Other, as_json: bool, screen: &mut Screen) -> Result<(), CliError> {
+    let view = View::transcript(&session.located())?;
+    let main = view.records.iter().filter(|read| read.subagent.is_none());
+    let records: Vec<Record> = main.map(|read| read.record.clone()).collect();
+    tree::show_records(heading(session), &session.row.id, &records, view.tip, as_json, screen);
+    Ok(())
+}
+
+/// The line from which a record was read, byte for byte; from a database, the record as it was read.
+fn raw(session: &Other, seq: Seq, as_json: bool, screen: &mut Screen) -> Result<(), CliError> {
+    let mut found: Option<ForeignRecord> = None;
+    foreign::read(&session.located(), &mut |item| match item {
+        Item::Record(read) if read.record.seq() == seq => {
+            found = Some(read);
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })?;
+    let read = found.ok_or_else(|| no_record(session, seq))?;
+    let line = match read.origin.offset.filter(|_| session.row.path.is_file()) {
+        Some(offset) => line_at(session, offset)?,
+        None => record(&read).into_bytes(),
+    };
+    if as_json {
+        screen.json(&json!({
+            "version": 1, "id": session.row.id, "seq": seq, "line": String::from_utf8_lossy(&line),
+        }));
+    } else {
+        screen.exact(&line);
+        screen.exact(b"\n");
+    }
+    Ok(())
+}
+
+fn line_at(session: &Other, offset: u64) -> Result<Vec<u8>, CliError> {
+    let path = &session.row.path;
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(offset))?;
+        let mut line = Vec::new();
+        BufReader::new(file.take(LINE_MAX)).read_until(b'\n', &mut line)?;
+        line.pop_if(|last| *last == b'\n');
+        Ok(line)
+    };
+    read()
+        .map_err(|e| CliError::failed(format!("{} could not be read.", path.display())).because(e))
+}
+
+fn no_record(session: &Other, seq: Seq) -> CliError {
+    CliError::new(ExitCode::NotFound, format!("There is no record {seq}."))
+        .because(format!(
+            "the session holds {}",
+            plural(usize::try_from(session.messages()).unwrap_or(usize::MAX), "message")
+        ))
+        .next(format!("`segno show {} --tree` shows their numbers.", session.word()))
+}

@@ -1,0 +1,253 @@
+//! One session of any agent in a list.
+//!
+//! Responsible for: what our own sessions and other agents' have in common, which of them a list holds,
+//! and their order. Must not: print.
+
+use crate::others::Other;
+use crate::sessions::{Entry, Standing};
+use segno_model::Timestamp;
+use segno_model::record::{ProjectFacts, Usage};
+use segno_store::foreign::Agent;
+use std::collections::HashMap;
+
+/// The word for our own sessions where agents are named.
+pub const OWN: &str = "segno";
+
+/// A session.
+#[derive(Debug, Clone)]
+pub enum Listed {
+    /// One of ours.
+    Own(Box<Entry>),
+    /// Another agent's.
+    Other(Box<Other>),
+}
+
+impl Listed {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Own(entry) => entry.id.as_str(),
+            Self::Other(other) => &other.row.id,
+        }
+    }
+
+    /// Whose it is, as a word of the command line.
+    #[must_use]
+    pub fn source(&self) -> &'static str {
+        match self {
+            Self::Own(_) => OWN,
+            Self::Other(other) => other.row.agent.id(),
+        }
+    }
+
+    /// Its name or title, or how it began.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        match self {
+            Self::Own(entry) => entry.title(),
+            Self::Other(other) => other.title(),
+        }
+    }
+
+    /// When something was said in it last; none when it does not say.
+    #[must_use]
+    pub fn last_active(&self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Own(entry) => Some(entry.last_active(now)),
+            Self::Other(other) => other.last_active(now),
+        }
+    }
+
+    /// When it was made.
+    #[must_use]
+    pub fn created(&self) -> Option<Timestamp> {
+        match self {
+            Self::Own(entry) => Some(entry.created),
+            Self::Other(other) => other.row.created,
+        }
+    }
+
+    /// Whether it belongs to a project; unknown when it does not say where it ran.
+    #[must_use]
+    pub fn is_of(&self, project: &ProjectFacts) -> Option<bool> {
+        match self {
+            Self::Own(entry) => entry.is_of(project),
+            Self::Other(other) => other.is_of(project),
+        }
+    }
+
+    /// Whether it is a subagent's.
+    #[must_use]
+    pub fn is_child(&self) -> bool {
+        match self {
+            Self::Own(entry) => entry.is_child,
+            Self::Other(other) => other.is_child(),
+        }
+    }
+
+    /// The session that it belongs to, if it is a subagent's and says so.
+    #[must_use]
+    pub fn parent(&self) -> Option<&str> {
+        match self {
+            Self::Own(_) => None,
+            Self::Other(other) => other.row.parent.as_deref(),
+        }
+    }
+
+    /// Messages of the person and of the model.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        match self {
+            Self::Own(entry) => entry.messages(),
+            Self::Other(other) => other.messages(),
+        }
+    }
+
+    /// Tokens over its whole life.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        match self {
+            Self::Own(entry) => entry.totals.usage,
+            Self::Other(other) => other.row.totals.usage,
+        }
+    }
+
+    /// How long its file is; 0 for one in a database.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Own(entry) => entry.bytes,
+            Self::Other(other) => other.row.bytes,
+        }
+    }
+
+    /// The word for where it stands.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match self {
+            Self::Own(entry) => entry.standing.word(),
+            Self::Other(other) => other.state.word(),
+        }
+    }
+
+    /// Whether a process has it now.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        match self {
+            Self::Own(entry) => {
+                matches!(entry.standing, Standing::Running | Standing::Held | Standing::Waiting)
+            }
+            Self::Other(other) => other.state.is_live(),
+        }
+    }
+
+    /// Whether something that was written in it cannot be read.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        matches!(self.state(), "damaged" | "unreadable")
+    }
+
+    /// Where its agent keeps it; none for ours.
+    #[must_use]
+    pub fn agent(&self) -> Option<Agent> {
+        match self {
+            Self::Own(_) => None,
+            Self::Other(other) => Some(other.row.agent),
+        }
+    }
+}
+
+/// Which sessions a list holds.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Those of this project, and those that do not say where they ran if `unknown` is set.
+    pub project: Option<ProjectFacts>,
+    /// Whether one whose project is unknown is shown with every project.
+    pub unknown: bool,
+    /// Those of this agent; [`OWN`] for ours.
+    pub source: Option<String>,
+    /// Those in which something was said since then.
+    pub since: Option<Timestamp>,
+    /// Those that a process has now.
+    pub live: bool,
+}
+
+impl Wanted {
+    /// Whether a session is one of them.
+    #[must_use]
+    pub fn holds(&self, session: &Listed, now: Timestamp) -> bool {
+        let of = |project| session.is_of(project).unwrap_or(self.unknown);
+        self.project.as_ref().is_none_or(of)
+            && self.source.as_ref().is_none_or(|source| session.source() == source)
+            && self.since.is_none_or(|since| session.last_active(now).is_some_and(|at| at >= since))
+            && (!self.live || session.is_live())
+    }
+}
+
+/// Newest last message first; subagents' sessions behind the one that they belong to.
+#[must_use]
+pub fn ordered(mut sessions: Vec<Listed>, now: Timestamp) -> Vec<Listed> {
+    use std::cmp::Reverse;
+    sessions.sort_by_cached_key(|s| (Reverse(s.last_active(now)), Reverse(s.id().to_owned())));
+    let (children, roots): (Vec<_>, Vec<_>) = sessions.into_iter().partition(Listed::is_child);
+    let mut of: HashMap<(&'static str, String), Vec<Listed>> = HashMap::new();
+    let mut lost = Vec::new();
+    let parents: std::collections::HashSet<_> =
+        roots.iter().map(|s| (s.source(), s.id().to_owned())).collect();
+    for child in children {
+        let parent = child.parent().map(|parent| (child.source(), parent.to_owned()));
+        match parent.filter(|parent| parents.contains(parent)) {
+            Some(parent) => of.entry(parent).or_default().push(child),
+            None => lost.push(child),
+        }
+    }
+    let mut out = Vec::new();
+    for root in roots {
+        let children = of.remove(&(root.source(), root.id().to_owned()));
+        out.push(root);
+        out.extend(children.into_iter().flatten());
+    }
+    // Those whose parent is not in the list.
+    out.extend(lost);
+    out
+}
+
+/// For each id, as much of its beginning as tells it from the others; eight characters at least.
+#[must_use]
+pub fn short_ids(ids: &[&str]) -> Vec<String> {
+    let mut sorted: Vec<&str> = ids.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let shared = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let short = |id: &&str| {
+        let at = sorted.partition_point(|other| other < id);
+        let before = at.checked_sub(1).map_or(0, |i| shared(id, sorted[i]));
+        let after = sorted.get(at + 1).map_or(0, |next| shared(id, next));
+        let mut len = (before.max(after) + 1).max(8).min(id.len());
+        // A prefix that ends in a hyphen looks cut off, and none ends within a character.
+        while len < id.len() && (id.as_bytes()[len - 1] == b'-' || !id.is_char_boundary(len)) {
+            len += 1;
+        }
+        id[..len].to_owned()
+    };
+    ids.iter().map(short).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_ids;
+
+    #[test]
+    fn ids_are_as_short_as_they_can_be() {
+        let cases: [(&[&str], &[&str]); 4] = [
+            (&["0123456789", "0123456999"], &["01234567", "01234569"]),
+            (&["abc"], &["abc"]),
+            (&["01234567-8", "01234568-8"], &["01234567", "01234568"]),
+            (&["ééééééé", "éééééé"], &["ééééééé", "éééééé"]),
+        ];
+        for (ids, expected) in cases {
+            assert_eq!(short_ids(ids), expected, "{ids:?}");
+        }
+    }
+}

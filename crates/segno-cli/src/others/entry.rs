@@ -1,0 +1,148 @@
+//! One session of another agent.
+//!
+//! Responsible for: the one word for where it stands, and what a list shows of it. Must not: print.
+
+use segno_model::Timestamp;
+use segno_model::record::ProjectFacts;
+use segno_store::catalog::{Ending, ForeignRow};
+use segno_store::foreign::{Located, Running, Stamp};
+use serde::Serialize;
+
+/// A session of another agent.
+#[derive(Debug, Clone)]
+pub struct Other {
+    /// What its file says.
+    pub row: ForeignRow,
+    /// Where it stands.
+    pub state: OtherState,
+    /// The process that has it, if one does.
+    pub pid: Option<u32>,
+}
+
+/// Where a session of another agent stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OtherState {
+    /// Its agent is at work on it.
+    Running,
+    /// Its agent waits for a person.
+    Waiting,
+    /// A process has it, and does not say what it does.
+    Open,
+    /// Something was asked or called and nothing followed; nobody is at it.
+    Interrupted,
+    /// The person stopped it.
+    Stopped,
+    /// The model had the last word.
+    Ended,
+    /// Something that was written cannot be read.
+    Damaged,
+    /// It cannot be read at all.
+    Unreadable,
+    /// Nothing was said.
+    Empty,
+}
+
+impl OtherState {
+    /// The word for lists.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Open => "open",
+            Self::Interrupted => "interrupted",
+            Self::Stopped => "stopped",
+            Self::Ended => "ended",
+            Self::Damaged => "damaged",
+            Self::Unreadable => "unreadable",
+            Self::Empty => "empty",
+        }
+    }
+
+    /// Whether a process has it now.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Running | Self::Waiting | Self::Open)
+    }
+}
+
+impl Other {
+    /// The session of a row, given what runs now.
+    #[must_use]
+    pub fn new(row: ForeignRow, running: &[Running]) -> Self {
+        let process = running.iter().find(|r| r.agent == row.agent && r.id == row.id);
+        let state = state(&row, process);
+        Self { row, state, pid: process.map(|p| p.pid) }
+    }
+
+    /// Its name, the title that its agent made up, or the first prompt.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        let row = &self.row;
+        row.name.as_deref().or(row.title.as_deref()).or(row.first_prompt.as_deref())
+    }
+
+    /// When something was said in it last. A time that is still to come counts as now.
+    #[must_use]
+    pub fn last_active(&self, now: Timestamp) -> Option<Timestamp> {
+        self.row.last_active().map(|at| at.min(now))
+    }
+
+    /// Whether it belongs to the project; unknown when it does not say where it ran.
+    #[must_use]
+    pub fn is_of(&self, project: &ProjectFacts) -> Option<bool> {
+        let own = &self.row.project;
+        (!own.cwd.is_empty()).then(|| own.same_project(project))
+    }
+
+    /// Where it is, for reading.
+    #[must_use]
+    pub fn located(&self) -> Located {
+        let row = &self.row;
+        Located {
+            agent: row.agent,
+            path: row.path.clone(),
+            key: row.key.clone(),
+            id: Some(row.id.clone()),
+            parent: row.parent.clone(),
+            archived: row.archived,
+            stamp: Stamp::default(),
+        }
+    }
+
+    /// How commands name it without a doubt.
+    #[must_use]
+    pub fn word(&self) -> String {
+        format!("{}:{}", self.row.agent.id(), self.row.id)
+    }
+
+    /// Whether it is a subagent's.
+    #[must_use]
+    pub fn is_child(&self) -> bool {
+        self.row.parent.is_some()
+    }
+
+    /// Messages of the person and of the model.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.row.totals.user_messages + self.row.totals.assistant_messages
+    }
+}
+
+/// The first of these that applies.
+fn state(row: &ForeignRow, process: Option<&Running>) -> OtherState {
+    match (process.map(|p| p.waiting), row.ending) {
+        _ if !row.readable => OtherState::Unreadable,
+        (Some(Some(true)), _) => OtherState::Waiting,
+        (Some(Some(false)), _) => OtherState::Running,
+        (Some(None), Ending::Interrupted) => OtherState::Running,
+        (Some(None), _) => OtherState::Open,
+        _ if row.damage > 0 => OtherState::Damaged,
+        (None, Ending::Interrupted) => OtherState::Interrupted,
+        (None, Ending::Stopped) => OtherState::Stopped,
+        (None, Ending::Answered) => OtherState::Ended,
+        (None, Ending::Empty) if row.pending > 0 => OtherState::Interrupted,
+        (None, Ending::Empty) => OtherState::Empty,
+    }
+}

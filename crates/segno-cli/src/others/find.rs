@@ -1,0 +1,131 @@
+//! Which session a person means, among those of all agents.
+//!
+//! Responsible for: ids, beginnings of ids, names, `AGENT:…` and files of other agents. Must not: choose
+//! between several; those are listed.
+
+use super::{Other, Others, PATIENCE, all};
+use crate::error::{CliError, ExitCode};
+use crate::stores::Stores;
+use crate::terminal::{clean, table};
+use segno_model::store::Clock as _;
+use segno_model::{SessionId, Timestamp};
+use segno_store::SystemClock;
+use segno_store::catalog::{Catalog, ForeignRow};
+use segno_store::foreign::{self, Agent};
+use std::path::Path;
+
+/// A session that somebody named.
+#[derive(Debug)]
+pub enum Target {
+    /// One of ours.
+    Own(SessionId),
+    /// Another agent's.
+    Other(Box<Other>),
+}
+
+impl Stores {
+    /// The session of any agent that `query` stands for. What stands for one of ours wins, then an id or
+    /// a name of another agent's; `AGENT:QUERY` asks only for that agent's, and `AGENT:last` for its newest of the
+    /// project that `here` belongs to. A path is a file of any agent.
+    ///
+    /// # Errors
+    /// When nothing fits, or several do; those are listed.
+    pub async fn find_any(&self, query: &str, here: &Path) -> Result<Target, CliError> {
+        let of = query.split_once(':').and_then(|(agent, rest)| Some((Agent::parse(agent)?, rest)));
+        if let Some((agent, rest)) = of {
+            let mut others = all(self, PATIENCE).await;
+            others.sessions.retain(|session| session.row.agent == agent);
+            return self.among(others, rest, here, None).await;
+        }
+        match self.find(query, here).await {
+            Ok(id) => Ok(Target::Own(id)),
+            Err(error) if error.exit != ExitCode::NotFound || query == "last" => Err(error),
+            Err(error) => match file(query, here) {
+                Some(found) => found.map(|session| Target::Other(Box::new(session))),
+                None => self.among(all(self, PATIENCE).await, query, here, Some(error)).await,
+            },
+        }
+    }
+
+    async fn among(
+        &self,
+        others: Others,
+        query: &str,
+        here: &Path,
+        own: Option<CliError>,
+    ) -> Result<Target, CliError> {
+        let now = SystemClock.now();
+        if query == "last" {
+            let project = segno_agent::project::Project::look(here).await.facts;
+            let of = |s: &&Other| !s.is_child() && s.is_of(&project) == Some(true);
+            let newest = others.sessions.iter().filter(of).max_by_key(|s| s.last_active(now));
+            let none =
+                || CliError::new(ExitCode::NotFound, "This project has no session of that agent.");
+            return newest.cloned().map(|s| Target::Other(Box::new(s))).ok_or_else(none);
+        }
+        match choose(others.sessions, query) {
+            Chosen::One(session) => Ok(Target::Other(session)),
+            Chosen::None => Err(own.unwrap_or_else(|| not_found(query))),
+            Chosen::Several(found) => Err(ambiguous(query, &found, now)),
+        }
+    }
+}
+
+enum Chosen {
+    None,
+    One(Box<Other>),
+    Several(Vec<Other>),
+}
+
+/// An exact id or name first; then beginnings of ids.
+fn choose(sessions: Vec<Other>, query: &str) -> Chosen {
+    let query = query.trim();
+    if query.is_empty() {
+        return Chosen::None;
+    }
+    let exact = |s: &&Other| s.row.id == query || s.row.name.as_deref() == Some(query);
+    let mut found: Vec<Other> = sessions.iter().filter(exact).cloned().collect();
+    if found.is_empty() {
+        let prefix = query.to_ascii_lowercase();
+        let begins = |s: &Other| s.row.id.to_ascii_lowercase().starts_with(&prefix);
+        found = sessions.into_iter().filter(begins).collect();
+    }
+    match found.len() {
+        0 => Chosen::None,
+        1 => Chosen::One(Box::new(found.swap_remove(0))),
+        _ => Chosen::Several(found),
+    }
+}
+
+/// A file of another agent, if `query` names one.
+fn file(query: &str, here: &Path) -> Option<Result<Other, CliError>> {
+    let path = here.join(query);
+    if !query.contains(['/', '.']) || !path.exists() {
+        return None;
+    }
+    let found = foreign::recognise(&path).map_err(CliError::from);
+    Some(found.map(|located| Other::new(Catalog::digest(&located), &[])))
+}
+
+fn not_found(query: &str) -> CliError {
+    CliError::new(ExitCode::NotFound, format!("There is no session `{query}`."))
+        .because("no id begins like that, and no session has that name")
+        .next("`segno list --all` shows every session.")
+}
+
+fn ambiguous(query: &str, found: &[Other], now: Timestamp) -> CliError {
+    const SHOWN: usize = 10;
+    let line = |session: &Other| {
+        let row: &ForeignRow = &session.row;
+        let age = session.last_active(now).map_or_else(String::new, |at| table::age(now, at));
+        let title = clean::cut(&clean::line(session.title().unwrap_or("(empty)")), 50);
+        format!("{}:{}  {age:>4}  {title}", row.agent.id(), clean::line(&row.id))
+    };
+    let mut lines: Vec<String> = found.iter().take(SHOWN).map(line).collect();
+    if found.len() > SHOWN {
+        lines.push(format!("and {} more", found.len() - SHOWN));
+    }
+    CliError::new(ExitCode::NotFound, format!("`{query}` fits {} sessions.", found.len()))
+        .because(lines.join("\n"))
+        .next("Give more of the id.")
+}

@@ -1,0 +1,98 @@
+//! Opening a session in the agent that owns it.
+//!
+//! Responsible for: each agent's own command for that, and running it in the session's directory. Must
+//! not: change the session.
+
+use super::Other;
+use crate::args::quoted;
+use crate::error::{CliError, ExitCode};
+use segno_store::foreign::Agent;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A command and where it is to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// The session's directory; none when it is not known.
+    pub cwd: Option<PathBuf>,
+}
+
+impl Launch {
+    /// The command that opens a session in its own agent.
+    ///
+    /// # Errors
+    /// For agents that have none, and for a subagent's session.
+    pub fn of(session: &Other) -> Result<Self, CliError> {
+        let row = &session.row;
+        let words = words(row.agent, &row.id, &row.path.to_string_lossy()).ok_or_else(|| {
+            CliError::failed(format!("{} has no command that opens a session.", row.agent))
+                .next(format!("Go on with it here: `segno resume {} --here`.", session.word()))
+        })?;
+        if let Some(parent) = &row.parent {
+            return Err(CliError::failed(
+                "This is a subagent's session; its agent opens only whole ones.",
+            )
+            .because(format!("it belongs to {parent}"))
+            .next(format!(
+                "`segno resume {parent}` opens that; `segno show {}` reads this one.",
+                row.id
+            )));
+        }
+        let cwd = Some(PathBuf::from(&row.project.cwd)).filter(|cwd| !cwd.as_os_str().is_empty());
+        Ok(Self { words, cwd })
+    }
+
+    /// As one line for a shell.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
+        let command = words.join(" ");
+        match &self.cwd {
+            Some(cwd) => format!("cd {} && {command}", quoted(&cwd.display().to_string())),
+            None => command,
+        }
+    }
+
+    /// Becomes the session's own agent.
+    ///
+    /// # Errors
+    /// When the directory is gone, or the program is not there.
+    pub fn run(&self, session: &Other) -> Result<ExitCode, CliError> {
+        if let Some(cwd) = self.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
+            return Err(CliError::new(
+                ExitCode::NotFound,
+                format!("{} is not there.", cwd.display()),
+            )
+            .because("the session ran in that directory; it was moved or removed")
+            .next(format!("Go on here: `segno resume {} --here`.", session.word())));
+        }
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        if let Some(cwd) = &self.cwd {
+            command.current_dir(cwd);
+        }
+        let error = command.exec();
+        Err(CliError::failed(format!("{} could not be started.", self.words[0]))
+            .because(error)
+            .next(format!("By hand: {}", self.line())))
+    }
+}
+
+/// Each agent's own command.
+fn words(agent: Agent, id: &str, path: &str) -> Option<Vec<String>> {
+    let words: &[&str] = match agent {
+        Agent::Claude => &["claude", "--resume", id],
+        Agent::Codex => &["codex", "resume", id],
+        Agent::Pi => &["pi", "--session", path],
+        Agent::OpenCode => &["opencode", "--session", id],
+        Agent::Gemini => &["gemini", "--resume", id],
+        Agent::Goose => &["goose", "session", "--resume", "--session-id", id],
+        Agent::Qwen => &["qwen", "--resume", id],
+        Agent::Kimi => &["kimi", "--session", id],
+        Agent::Ink | Agent::Evo | Agent::Cline | Agent::Crush => return None,
+    };
+    Some(words.iter().map(|&word| word.to_owned()).collect())
+}
