@@ -16,6 +16,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// With these bytes every database begins.
@@ -70,8 +71,7 @@ struct Beside {
 impl Way {
     fn of(beside: Beside) -> Self {
         match beside {
-            Beside { wal_mode: false, .. } => Self::Shared,
-            Beside { log: true, index: true, .. } => Self::Shared,
+            Beside { wal_mode: false, .. } | Beside { log: true, index: true, .. } => Self::Shared,
             Beside { logged: false, .. } => Self::Still,
             Beside { index: false, .. } | Beside { log: false, .. } => Self::Copied,
         }
@@ -170,7 +170,7 @@ impl Open {
         let flags = access | Flags::SQLITE_OPEN_URI | Flags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(uri, flags).map_err(|e| failed(path, e))?;
         settle(&connection).map_err(|e| failed(path, e))?;
-        Ok(Self { way, seen, connection, copy: copy })
+        Ok(Self { way, seen, connection, copy })
     }
 }
 
@@ -260,9 +260,7 @@ struct PrivateCopy {
 
 impl PrivateCopy {
     fn of(path: &Path) -> io::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("segno-{}", uuid::Uuid::now_v7()));
-        DirBuilder::new().mode(0o700).create(&folder)?;
-        let copy = Self { folder };
+        let copy = Self::new_folder()?;
         for _ in 0..TRIES {
             let before = Seen::of(path);
             copy_file(path, &copy.database())?;
@@ -278,6 +276,19 @@ impl PrivateCopy {
             }
         }
         Ok(copy)
+    }
+
+    fn new_folder() -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let folder = std::env::temp_dir().join(format!("segno-{pid}-{number}"));
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                // A process that had our number left it behind.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| Self { folder }),
+            }
+        }
     }
 
     fn database(&self) -> PathBuf {
