@@ -14,6 +14,7 @@ mod claude;
 mod cline;
 mod codex;
 mod crush;
+mod document;
 mod emitter;
 mod entries;
 mod evo;

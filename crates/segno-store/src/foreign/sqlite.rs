@@ -96,7 +96,7 @@ impl Database {
     /// again when the database was changed meanwhile, so that it collects and hands nothing on.
     ///
     /// # Errors
-    /// When the database refuses; [`is_damage`] tells whether other pages may still be read.
+    /// When the database refuses; [`is_corrupt`] tells whether other pages may still be read.
     pub(super) fn page<T>(
         &mut self,
         query: impl Fn(&Connection) -> rusqlite::Result<T>,
@@ -130,14 +130,9 @@ impl Database {
 }
 
 /// Whether an error says that the database is damaged where it was read: other rows may be whole.
-pub(super) fn is_damage(error: &ForeignError) -> bool {
-    let ForeignError::Database { source, .. } = error else { return false };
-    match source {
-        rusqlite::Error::SqliteFailure(e, _) => {
-            matches!(e.code, ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure)
-        }
-        _ => false,
-    }
+pub(super) fn is_corrupt(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure))
 }
 
 impl Open {
