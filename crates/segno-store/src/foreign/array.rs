@@ -7,7 +7,7 @@
 use super::emitter::Emitter;
 use super::input::{self, ForeignError};
 use super::item::Origin;
-use super::lines::{CHUNK, LONGEST, readable, unknown_shape};
+use super::lines::{CHUNK, LONGEST, TRIES, readable, unknown_shape};
 use segno_model::finding::Severity;
 use serde::de::IgnoredAny;
 use std::io::{ErrorKind, Read};
@@ -111,7 +111,7 @@ impl<R: Read> Pieces<R> {
         while !out.is_stopped() {
             self.skip(is_separator)?;
             match self.peek()? {
-                None => return Ok(self.cut(index, 0, &self.origin(), out)),
+                None => return Ok(cut(index, 0, &self.origin(), out)),
                 Some(b']') => {
                     self.advance(1);
                     return Ok(End::Closed);
@@ -124,7 +124,13 @@ impl<R: Read> Pieces<R> {
                             let place = (key, Some(index));
                             hand_over(&text, place, origin, kind, out, take)?;
                         }
-                        Value::Cut => return Ok(self.cut(index, text.len(), &origin, out)),
+                        Value::Cut => match next_element(&text) {
+                            Some(next) => {
+                                torn_element(&origin, out);
+                                self.go_back(&text[next..]);
+                            }
+                            None => return Ok(cut(index, text.len(), &origin, out)),
+                        },
                         Value::Oversize(bytes) => oversize(bytes, &origin, out),
                     }
                     index += 1;
@@ -145,7 +151,7 @@ impl<R: Read> Pieces<R> {
         while !out.is_stopped() {
             self.skip(is_separator)?;
             match self.peek()? {
-                None => return Ok(self.cut(members, 0, &self.origin(), out)),
+                None => return Ok(cut(members, 0, &self.origin(), out)),
                 Some(b'}') => {
                     self.advance(1);
                     return Ok(End::Closed);
@@ -171,13 +177,13 @@ impl<R: Read> Pieces<R> {
     ) -> Result<End, ForeignError> {
         let origin = self.origin();
         if matches!(self.value(text)?, Value::Cut) {
-            return Ok(self.cut(members, text.len(), &origin, out));
+            return Ok(cut(members, text.len(), &origin, out));
         }
         let key: String = serde_json::from_slice(text).unwrap_or_default();
         self.skip(|b| is_blank(b) || b == b':')?;
         let origin = self.origin();
         match self.peek()? {
-            None => return Ok(self.cut(members, text.len(), &origin, out)),
+            None => return Ok(cut(members, text.len(), &origin, out)),
             Some(b'[') if self.split.contains(&key.as_str()) => {
                 return self.elements(Some(&key), kind, out, take);
             }
@@ -193,7 +199,7 @@ impl<R: Read> Pieces<R> {
         }
         match self.value(text)? {
             Value::Whole => hand_over(text, (Some(&key), None), origin, kind, out, take)?,
-            Value::Cut => return Ok(self.cut(members, text.len(), &origin, out)),
+            Value::Cut => return Ok(cut(members, text.len(), &origin, out)),
             Value::Oversize(bytes) => oversize(bytes, &origin, out),
         }
         Ok(End::Closed)
@@ -261,20 +267,6 @@ impl<R: Read> Pieces<R> {
         self.advance(1);
     }
 
-    /// Tells that the file ended after `whole` pieces and `bytes` bytes of a further one.
-    fn cut(&self, whole: u64, bytes: usize, at: &Origin, out: &mut Emitter<'_>) -> End {
-        if bytes == 0 {
-            let sentence = format!("The JSON value has no end; {whole} whole pieces stand in it.");
-            let done = "They were read; whether more followed is unknown.";
-            out.found("torn-array", Severity::Warning, at, &sentence, done);
-        } else {
-            let sentence = format!("The JSON value is cut inside its piece {}.", whole + 1);
-            let done = format!("The {whole} whole pieces were read; {bytes} bytes were left out.");
-            out.found("torn-array", Severity::Damage, at, &sentence, &done);
-        }
-        End::Cut
-    }
-
     fn origin(&self) -> Origin {
         Origin { line: Some(self.line), offset: Some(self.offset), id: None }
     }
@@ -285,6 +277,14 @@ impl<R: Read> Pieces<R> {
             self.advance(1);
         }
         Ok(())
+    }
+
+    /// Reads again what was read last, up to the end of the file.
+    fn go_back(&mut self, bytes: &[u8]) {
+        self.offset -= bytes.len() as u64;
+        self.line -= memchr::memchr_iter(b'\n', bytes).count() as u64;
+        bytes.clone_into(&mut self.chunk);
+        (self.start, self.end) = (0, self.chunk.len());
     }
 
     fn advance(&mut self, by: usize) {
@@ -349,6 +349,39 @@ fn hand_over(
         torn_element(&piece.origin, out);
     }
     Ok(())
+}
+
+/// Tells that the file ended after `whole` pieces and `bytes` bytes of a further one.
+fn cut(whole: u64, bytes: usize, at: &Origin, out: &mut Emitter<'_>) -> End {
+    if bytes == 0 {
+        let sentence = format!("The JSON value has no end; {whole} whole pieces stand in it.");
+        let done = "They were read; whether more followed is unknown.";
+        out.found("torn-array", Severity::Warning, at, &sentence, done);
+    } else {
+        let sentence = format!("The JSON value is cut inside its piece {}.", whole + 1);
+        let done = format!("The {whole} whole pieces were read; {bytes} bytes were left out.");
+        out.found("torn-array", Severity::Damage, at, &sentence, &done);
+    }
+    End::Cut
+}
+
+/// Where, in an element that seems to go on to the end of the file, the next one begins: an object behind
+/// a comma, whole, with the same first key. A quotation mark that is lost makes an element look as if it
+/// took in all that follow.
+fn next_element(element: &[u8]) -> Option<usize> {
+    let key = first_key(element)?;
+    let starts = memchr::memchr_iter(b'{', element).filter(|&at| {
+        element[..at].trim_ascii_end().ends_with(b",") && first_key(&element[at..]) == Some(key)
+    });
+    starts.take(TRIES).find(|&at| {
+        let rest = serde_json::Deserializer::from_slice(&element[at..]);
+        matches!(rest.into_iter::<IgnoredAny>().next(), Some(Ok(_)))
+    })
+}
+
+fn first_key(object: &[u8]) -> Option<&[u8]> {
+    let key = object.strip_prefix(b"{")?.trim_ascii_start().strip_prefix(b"\"")?;
+    Some(&key[..memchr::memchr(b'"', key)?])
 }
 
 fn torn_element(at: &Origin, out: &mut Emitter<'_>) {

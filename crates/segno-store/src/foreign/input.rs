@@ -80,6 +80,11 @@ pub(super) struct Head<'a> {
 }
 
 impl Head<'_> {
+    /// Whether it is a SQLite database, whosever.
+    pub(super) fn is_sqlite(&self) -> bool {
+        self.bytes.starts_with(b"SQLite format 3\0")
+    }
+
     /// The objects on its first lines, as far as they are whole.
     pub(super) fn objects(&self) -> impl Iterator<Item = serde_json::Value> {
         let bytes = self.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(self.bytes);

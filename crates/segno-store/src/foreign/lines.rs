@@ -22,7 +22,7 @@ pub(super) const LONGEST: usize = 256 << 20;
 pub(super) const CHUNK: usize = 256 << 10;
 
 /// How many places in a broken line are tried as the beginning of a whole object.
-const TRIES: usize = 64;
+pub(super) const TRIES: usize = 64;
 
 /// Lines of a stream.
 pub(super) struct Lines<R> {

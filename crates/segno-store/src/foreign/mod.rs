@@ -14,7 +14,6 @@ mod claude;
 mod cline;
 mod codex;
 mod crush;
-mod document;
 mod emitter;
 mod entries;
 mod evo;

@@ -19,9 +19,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// With these bytes every database begins.
-pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
-
 /// How long a page waits for a writer that is just at it.
 const BUSY: Duration = Duration::from_millis(250);
 
@@ -41,7 +38,7 @@ struct Open {
     seen: Seen,
     // Before the copy: it is closed before its files go.
     connection: Connection,
-    copy: Option<PrivateCopy>,
+    _copy: Option<PrivateCopy>,
 }
 
 /// How a database is opened.
@@ -165,7 +162,7 @@ impl Open {
         let flags = access | Flags::SQLITE_OPEN_URI | Flags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(uri, flags).map_err(|e| failed(path, e))?;
         settle(&connection).map_err(|e| failed(path, e))?;
-        Ok(Self { way, seen, connection, copy })
+        Ok(Self { way, seen, connection, _copy: copy })
     }
 }
 
@@ -411,13 +408,14 @@ mod tests {
 
     /// Covers: G14.
     #[test]
+    #[expect(clippy::used_underscore_binding, reason = "elsewhere it is only kept")]
     fn a_log_that_cannot_be_indexed_in_place_leaves_no_copy_behind() {
         let place = folder();
         let (there, path) = (folder(), place.path().join("db"));
         let writer = live(&there.path().join("db"), 2);
         files(there.path(), place.path(), &["db", "db-wal"]);
         let mut database = open(&path).expect("opened");
-        let copy = database.open.as_ref().and_then(|open| open.copy.as_ref());
+        let copy = database.open.as_ref().and_then(|open| open._copy.as_ref());
         let folder = copy.expect("a copy").folder.clone();
         assert_eq!(fs::metadata(&folder).expect("a stat").mode() & 0o777, 0o700);
         assert_eq!(count(&mut database), 2);
@@ -429,7 +427,9 @@ mod tests {
     #[test]
     fn what_is_no_database_is_an_error() {
         let place = folder();
-        for (name, bytes) in [("empty", &b""[..]), ("text", b"hello"), ("magic", MAGIC)] {
+        for (name, bytes) in
+            [("empty", &b""[..]), ("text", b"hello"), ("magic", b"SQLite format 3\0")]
+        {
             let path = place.path().join(name);
             fs::write(&path, bytes).expect("written");
             let columns = open(&path).and_then(|mut database| database.columns("row"));

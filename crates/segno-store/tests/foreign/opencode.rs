@@ -137,6 +137,10 @@ fn said(view: &View) -> Vec<String> {
     lines(view).into_iter().filter(|line| !line.starts_with("custom ")).collect()
 }
 
+fn codes(view: &View) -> Vec<&str> {
+    view.findings.iter().map(|finding| finding.code).collect()
+}
+
 fn user(text: &str) -> (Value, Vec<Value>) {
     let model = json!({"providerID": "fake", "modelID": "m"});
     let data = json!({"role": "user", "time": {"created": 10}, "agent": "build", "model": model});
@@ -218,7 +222,7 @@ fn an_export_reads_like_the_database() {
         assert!(from_database.starts_with(&from_export), "{name}");
         if whole {
             assert_eq!(from_export, from_database, "{name}");
-            assert_eq!(findings(&exported), findings(&stored), "{name}");
+            assert_eq!(codes(&exported), codes(&stored), "{name}");
             assert_eq!(context(&export(name)), home.context(&id), "{name}");
         }
         assert_eq!(stored.facts.titled, exported.facts.titled, "{name}");
@@ -242,7 +246,7 @@ fn a_killed_call_has_no_result_and_is_a_note() {
         "assistant: Acknowledged follow-up: please_continue ",
     ];
     assert_eq!(said(&view), expected);
-    assert_eq!(findings(&view), ["interrupted-reply", "interrupted-call"]);
+    assert_eq!(findings(&view), ["interrupted-reply@81", "interrupted-call@81"]);
     let sent = context(&export("sigkill-mid-tool-then-continue"));
     assert_eq!(sent[2], call);
     assert!(sent[3].starts_with("result call_7_0: "), "{sent:?}");
@@ -253,18 +257,18 @@ fn a_killed_call_has_no_result_and_is_a_note() {
 #[test]
 fn what_was_cut_short_is_not_sent() {
     let view = transcript(&export("sigkill-mid-tool-args-then-continue"));
-    assert_eq!(findings(&view), ["interrupted-reply", "interrupted-call"]);
+    assert_eq!(codes(&view), ["interrupted-reply", "interrupted-call"]);
     assert!(said(&view).contains(&"call write call_12_0 {}".to_owned()));
     let sent = context(&export("sigkill-mid-tool-args-then-continue"));
     let expected =
         ["user: SCRIPT:argstream", "user: go_on", "assistant: Acknowledged follow-up: go_on "];
     assert_eq!(sent[..3], expected);
     assert_eq!(
-        findings(&transcript(&export("sigkill-mid-text-then-continue"))),
+        codes(&transcript(&export("sigkill-mid-text-then-continue"))),
         ["interrupted-reply"]
     );
     assert_eq!(
-        findings(&transcript(&export("sigterm-mid-tool"))),
+        codes(&transcript(&export("sigterm-mid-tool"))),
         ["interrupted-reply", "interrupted-call"]
     );
 }
@@ -279,7 +283,7 @@ fn a_stopped_command_is_no_finished_one() {
 #[test]
 fn a_cut_output_names_the_file_that_is_missing() {
     let view = transcript(&export("big-tool-output"));
-    assert_eq!(findings(&view), ["missing-output"]);
+    assert_eq!(codes(&view), ["missing-output"]);
 }
 
 #[test]
@@ -612,6 +616,7 @@ fn sessions_are_listed_with_what_the_database_knows() {
             home.data().parent().expect("it").display().to_string(),
         )]
         .into(),
+        ..Roots::default()
     };
     assert_eq!(locate(&moved).0.len(), 22);
 }
@@ -697,7 +702,7 @@ fn the_messages_around_a_broken_one_are_read() {
     let said = said(&view);
     assert_eq!(said[1], "user: SCRIPT:basic");
     assert_eq!(said.last().map(String::as_str), Some("assistant: All done: wrote b.txt. "));
-    assert_eq!(findings(&view)[0], "torn-line");
+    assert_eq!(findings(&view)[0], "torn-element@89");
 }
 
 proptest::proptest! {

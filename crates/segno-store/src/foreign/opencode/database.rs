@@ -4,7 +4,7 @@
 //! not: know what a row means.
 
 use super::super::agent::Agent;
-use super::super::emitter::Emitter;
+use super::super::emitter::{Emitter, Meta};
 use super::super::input::ForeignError;
 use super::super::item::{Fact, Origin};
 use super::super::lines::readable;
@@ -12,12 +12,12 @@ use super::super::locate::{Located, Stamp};
 use super::super::sqlite::{self, Database};
 use super::facts;
 use super::first::{Messages, Stored};
-use super::reply::todo_table;
+use super::reply::task;
 use super::second::Rows;
 use super::shape::{About, Info, Revert, Todo};
 use rusqlite::{Connection, Row};
-use segno_model::Timestamp;
 use segno_model::finding::Severity;
+use segno_model::{Body, Timestamp};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -345,7 +345,10 @@ impl Reader {
             let todo = |row: &Row<'_>| Ok(Todo { content: row.get(0)?, status: row.get(1)? });
             rows.query_map([key], todo)?.collect()
         })?;
-        todo_table(&todos, &messages.thread, out);
+        let task = task(&todos);
+        if !todos.is_empty() && messages.thread.task.as_ref() != Some(&task) {
+            out.record(Body::Task(task), Meta::default());
+        }
         Ok(())
     }
 

@@ -2,11 +2,10 @@
 //!
 //! Responsible for: reading it piece by piece. Must not: hold it whole.
 
-use super::super::document::Document;
+use super::super::array::{Piece, Pieces};
 use super::super::emitter::Emitter;
 use super::super::input::ForeignError;
 use super::super::item::{Fact, Origin};
-use super::super::lines::unknown_shape;
 use super::facts;
 use super::first::{Messages, Stored};
 use super::second::Rows;
@@ -34,25 +33,21 @@ struct Export {
 }
 
 pub(super) fn read(path: &Path, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
-    let mut document = Document::open(path, "messages")?;
+    let mut pieces = Pieces::open(path, &["messages"])?;
     let mut export =
         Export { about: About::default(), messages: Messages::new(None), rows: Rows::new(None) };
     out.fact(Fact::Format("export".to_owned()));
-    while !out.is_stopped()
-        && let Some(piece) = document.next(out)?
-    {
-        match piece.key.as_deref() {
-            Some("info") => export.info(&piece.json, out),
-            Some(_) => {}
-            None if serde_json::from_str::<Element<'_>>(&piece.json)
-                .is_ok_and(|element| export.element(&element, &piece.json, &piece.origin, out)) => {
+    pieces.each("opencode.element", out, |piece, out| {
+        match (piece.key, piece.index) {
+            (Some("info"), None) => export.info(piece.json, out),
+            (Some("messages"), Some(_)) => {
+                let element = serde_json::from_str::<Element<'_>>(piece.json);
+                return Ok(element.is_ok_and(|e| export.element(&e, piece, out)));
             }
-            None => {
-                let origin = piece.origin.clone();
-                unknown_shape("opencode.element", &piece.json, &origin, out);
-            }
+            _ => return Ok(false),
         }
-    }
+        Ok(true)
+    })?;
     export.messages.finish(out);
     export.rows.finish(out);
     if out.turns() == 0 && !export.about.id.is_empty() {
@@ -61,7 +56,7 @@ pub(super) fn read(path: &Path, out: &mut Emitter<'_>) -> Result<(), ForeignErro
         let done = "The session itself is in OpenCode's database.";
         out.found("empty-export", Severity::Damage, &Origin::default(), sentence, done);
     }
-    out.finish(path, document.bytes())
+    out.finish(path, pieces.bytes())
 }
 
 impl Export {
@@ -74,17 +69,11 @@ impl Export {
         self.rows = Rows::new(self.about.revert.clone());
     }
 
-    fn element(
-        &mut self,
-        element: &Element<'_>,
-        json: &str,
-        origin: &Origin,
-        out: &mut Emitter<'_>,
-    ) -> bool {
+    fn element(&mut self, element: &Element<'_>, piece: &Piece<'_>, out: &mut Emitter<'_>) -> bool {
         let stored = |json, place: &str| Stored {
             id: None,
             json,
-            origin: origin.clone(),
+            origin: piece.origin.clone(),
             place: place.to_owned(),
         };
         match (element.info, &element.kind) {
@@ -96,7 +85,7 @@ impl Export {
                     .collect();
                 self.messages.take(&stored(info.get(), "A message"), &parts, out);
             }
-            (None, Some(_)) => self.rows.take(None, &stored(json, "A message"), out),
+            (None, Some(_)) => self.rows.take(None, &stored(piece.json, "A message"), out),
             (None, None) => return false,
         }
         true

@@ -26,7 +26,6 @@ mod second;
 mod shape;
 mod storage;
 
-use super::agent::Agent;
 use super::emitter::Emitter;
 use super::input::{ForeignError, Head};
 use super::item::Fact;
@@ -34,12 +33,9 @@ use super::locate::{Located, Roots};
 use shape::About;
 use std::path::{Path, PathBuf};
 
-/// With this every database begins.
-const MAGIC: &[u8] = b"SQLite format 3\0";
-
 /// Whether a file is one of OpenCode's, by its beginning.
 pub(super) fn recognises(head: &Head<'_>) -> bool {
-    if head.bytes.starts_with(MAGIC) {
+    if head.is_sqlite() {
         return is_database(head.path);
     }
     let text = String::from_utf8_lossy(head.bytes);
@@ -110,16 +106,17 @@ fn locate_in(path: &Path, found: &mut Vec<Located>, failed: &mut Vec<ForeignErro
 
 #[cfg(not(feature = "catalog"))]
 fn locate_in(_path: &Path, _found: &mut Vec<Located>, failed: &mut Vec<ForeignError>) {
-    failed.push(ForeignError::Unsupported { agent: Agent::OpenCode });
+    failed.push(ForeignError::Unsupported { agent: super::Agent::OpenCode });
 }
 
 /// Reads one.
 pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
-    let (_, head) = super::input::head(&session.path)?;
-    if head.starts_with(MAGIC) {
+    let (_, bytes) = super::input::head(&session.path)?;
+    let head = Head { path: &session.path, bytes: &bytes };
+    if head.is_sqlite() {
         return read_database(session, out);
     }
-    let text = String::from_utf8_lossy(&head);
+    let text = String::from_utf8_lossy(&bytes);
     if storage::is_session(text.trim_start()) {
         return storage::read(&session.path, out);
     }
@@ -133,7 +130,7 @@ fn read_database(session: &Located, out: &mut Emitter<'_>) -> Result<(), Foreign
 
 #[cfg(not(feature = "catalog"))]
 fn read_database(_session: &Located, _out: &mut Emitter<'_>) -> Result<(), ForeignError> {
-    Err(ForeignError::Unsupported { agent: Agent::OpenCode })
+    Err(ForeignError::Unsupported { agent: super::Agent::OpenCode })
 }
 
 /// Hands on what is known about a session as a whole.

@@ -334,7 +334,8 @@ fn base64_of(url: &str) -> Option<&str> {
     url.strip_prefix("data:")?.split_once(";base64,").map(|(_, data)| data)
 }
 
-fn task(todos: &[super::shape::Todo]) -> Task {
+/// A todo list as a task.
+pub(super) fn task(todos: &[super::shape::Todo]) -> Task {
     let step = |todo: &super::shape::Todo| TaskStep {
         text: todo.content.clone(),
         status: match todo.status.as_str() {
@@ -345,14 +346,6 @@ fn task(todos: &[super::shape::Todo]) -> Task {
         },
     };
     Task { steps: todos.iter().map(step).collect(), ..Task::default() }
-}
-
-/// The todo list of a session's own table.
-pub(super) fn todo_table(todos: &[super::shape::Todo], thread: &Thread, out: &mut Emitter<'_>) {
-    let task = task(todos);
-    if !todos.is_empty() && thread.task.as_ref() != Some(&task) {
-        out.record(Body::Task(task), Meta::default());
-    }
 }
 
 /// The whole output of a call whose result is a cut of it lies in a file; an export does not bring it.
