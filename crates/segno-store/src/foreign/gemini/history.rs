@@ -1,0 +1,501 @@
+//! The history of a session as its records change it: appended to, rewritten, replaced, taken back.
+//!
+//! Responsible for: which message is where in the tree, and each message and result once. Must not: hold what
+//! was said, but for the message that may still be rewritten.
+
+use super::super::chain::{Answer, Chain};
+use super::super::emitter::{Emitter, Meta};
+use super::super::item::{Fact, Origin};
+use super::super::lines::unknown_shape;
+use super::shape::{Facts, Message, Part, Record, ToolCall, key, outcome, parts};
+use segno_model::finding::Severity;
+use segno_model::record::{
+    AssistantBlock, AssistantMessage, Block, Child, ChildState, ContextEdit, Established, ModelRef,
+    Outcome,
+};
+use segno_model::{Body, Seq, Timestamp};
+use serde_json::value::RawValue;
+use std::collections::{HashMap, HashSet};
+
+/// A session that is being read.
+pub(super) struct History {
+    /// The session whose subagent this is.
+    parent: Option<String>,
+    chain: Chain,
+    /// The node that was handed on last.
+    newest: Option<Seq>,
+    /// The messages that make up the history now.
+    order: Vec<Place>,
+    /// The ids of all messages that were handed on.
+    known: HashSet<u64>,
+    /// The results that were handed on, by call, with what they say.
+    answers: HashMap<u64, (Seq, u64)>,
+    /// The message that was read last: it may be written again.
+    open: Option<Open>,
+    named_cwd: bool,
+}
+
+/// A message in the history.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    id: u64,
+    /// What it says, as far as copies say it too.
+    said: u64,
+    first: Seq,
+    last: Seq,
+}
+
+struct Open {
+    id: String,
+    json: String,
+    origin: Origin,
+}
+
+impl History {
+    pub(super) fn new(parent: Option<String>) -> Self {
+        Self {
+            parent,
+            chain: Chain::default(),
+            newest: None,
+            order: Vec::new(),
+            known: HashSet::new(),
+            answers: HashMap::new(),
+            open: None,
+            named_cwd: false,
+        }
+    }
+
+    /// One record. False when it has a shape that is not known.
+    pub(super) fn record(&mut self, json: &str, origin: &Origin, out: &mut Emitter<'_>) -> bool {
+        let Ok(record) = serde_json::from_str::<Record<'_>>(json) else { return false };
+        if let Some(id) = record.rewind_to {
+            self.close(out);
+            self.rewind(&id, origin, out);
+        } else if let Some(set) = record.set {
+            return self.set(set, json, origin, out);
+        } else if record.session.is_some() && (record.project.is_some() || record.id.is_none()) {
+            self.facts(json, origin, out);
+        } else if let Some(id) = record.id {
+            if self.open.as_ref().is_none_or(|open| open.id != id) {
+                self.close(out);
+            }
+            let (json, origin) = (json.to_owned(), origin.clone());
+            self.open = Some(Open { id, json, origin });
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// A fact of an older session, which is one document.
+    pub(super) fn member(&mut self, name: &str, json: &str, out: &mut Emitter<'_>) -> bool {
+        let facts = format!("{{{}:{json}}}", serde_json::json!(name));
+        self.facts(&facts, &Origin::default(), out);
+        true
+    }
+
+    /// The session's end.
+    pub(super) fn finish(&mut self, out: &mut Emitter<'_>) {
+        self.close(out);
+        self.chain.finish(out);
+        if self.chain.last() != self.newest {
+            out.fact(Fact::Tip(self.chain.last()));
+        }
+    }
+
+    fn facts(&mut self, json: &str, origin: &Origin, out: &mut Emitter<'_>) {
+        self.close(out);
+        let facts = serde_json::from_str::<Facts<'_>>(json).unwrap_or_default();
+        self.tell(&facts, out);
+        if let Ok(raw) = serde_json::from_str::<&RawValue>(json) {
+            let meta = Meta { origin: origin.clone(), ..Meta::default() };
+            out.custom("gemini.metadata", raw, meta);
+        }
+    }
+
+    fn tell(&mut self, facts: &Facts<'_>, out: &mut Emitter<'_>) {
+        if let Some(id) = facts.session_id.clone() {
+            out.fact(Fact::Id(id));
+            if let Some(parent) = self.parent.take() {
+                out.fact(Fact::ChildOf { parent, call: None, role: None });
+            }
+        }
+        // A session that is resumed says when that was; it began before.
+        let start = facts.start_time.as_deref().and_then(Timestamp::parse);
+        if let Some(at) = start.filter(|_| self.newest.is_none()) {
+            out.fact(Fact::Created(at));
+        }
+        if let Some(summary) = facts.summary.clone() {
+            out.fact(Fact::Titled(summary));
+        }
+    }
+
+    fn set(&mut self, set: &RawValue, json: &str, origin: &Origin, out: &mut Emitter<'_>) -> bool {
+        let Ok(facts) = serde_json::from_str::<Facts<'_>>(set.get()) else { return false };
+        self.tell(&facts, out);
+        match facts.messages {
+            Some(messages) => {
+                self.close(out);
+                self.replace(&messages, origin, out);
+            }
+            // Says only when: nothing that the messages do not say.
+            None if set.get().contains("\"lastUpdated\"") && set.get().len() < 64 => {}
+            None => {
+                self.close(out);
+                if let Ok(raw) = serde_json::from_str::<&RawValue>(json) {
+                    out.custom(
+                        "gemini.set",
+                        raw,
+                        Meta { origin: origin.clone(), ..Meta::default() },
+                    );
+                }
+            }
+        }
+        true
+    }
+
+    /// Everything from this message on is taken back.
+    fn rewind(&mut self, id: &str, origin: &Origin, out: &mut Emitter<'_>) {
+        let id = key(&id);
+        if let Some(at) = self.order.iter().position(|place| place.id == id) {
+            self.go_back_to(at);
+            return;
+        }
+        let sentence = "The session goes back to before a message that it does not hold.";
+        let done = "It was passed over; everything that was said stays.";
+        out.found("missing-parent", Severity::Warning, origin, sentence, done);
+    }
+
+    /// Leaves only the first `count` messages of the history.
+    fn go_back_to(&mut self, count: usize) {
+        self.order.truncate(count);
+        self.chain.go_to(self.order.last().map(|place| place.last));
+    }
+
+    /// The whole history is replaced. As far as it says the same, it is what was read; what follows is read
+    /// as a branch, with copies of what was read before.
+    fn replace(&mut self, messages: &[&RawValue], origin: &Origin, out: &mut Emitter<'_>) {
+        if let [only] = messages
+            && !self.order.is_empty()
+            && read(only).is_some_and(|message| is_surroundings(&message))
+        {
+            return;
+        }
+        let mut same = 0;
+        for raw in messages {
+            let Some(message) = read(raw) else {
+                unknown_shape("gemini.message", raw.get(), origin, out);
+                continue;
+            };
+            if self.is_answered(&message, origin, out) {
+                continue;
+            }
+            let said = said(&message);
+            let next = self.order.get(same);
+            if next.is_some_and(|place| place.id == key(&message.id.as_str()) && place.said == said)
+            {
+                same += 1;
+                continue;
+            }
+            if same < self.order.len() {
+                self.go_back_to(same);
+            }
+            let origin = Origin { id: Some(message.id.clone()), ..origin.clone() };
+            self.message(&message, raw, &origin, out);
+            same = self.order.len();
+        }
+        if same < self.order.len() {
+            self.go_back_to(same);
+        }
+    }
+
+    /// Whether a message only repeats results that were read. One that says something else by now is
+    /// changed in the context.
+    fn is_answered(
+        &mut self,
+        message: &Message<'_>,
+        origin: &Origin,
+        out: &mut Emitter<'_>,
+    ) -> bool {
+        let Some(parts) = parts(message.content) else { return false };
+        let responses: Vec<_> =
+            parts.iter().filter_map(|part| part.function_response.as_ref()).collect();
+        if responses.is_empty() || responses.len() < parts.len() || message.kind != "user" {
+            return false;
+        }
+        let answered =
+            |id: &Option<String>| self.answers.get(&key(&id.as_deref().unwrap_or(""))).copied();
+        let found: Option<Vec<_>> =
+            responses.iter().map(|response| answered(&response.id)).collect();
+        let Some(found) = found else { return false };
+        for ((seq, said), response) in found.into_iter().zip(responses) {
+            let (text, _) = response.content();
+            let now = key(&text);
+            if now != said {
+                let content = vec![Block::text(text)];
+                let edit = ContextEdit { target: seq, edit: "replace".to_owned(), content };
+                out.record(
+                    Body::ContextEdit(edit),
+                    Meta { origin: origin.clone(), ..Meta::default() },
+                );
+                self.answers.insert(key(&response.id.as_deref().unwrap_or("")), (seq, now));
+            }
+        }
+        true
+    }
+
+    /// Hands on the message that was open: it is not written again.
+    fn close(&mut self, out: &mut Emitter<'_>) {
+        let Some(open) = self.open.take() else { return };
+        let Ok(message) = serde_json::from_str::<Message<'_>>(&open.json) else {
+            return unknown_shape("gemini.message", &open.json, &open.origin, out);
+        };
+        let Ok(raw) = serde_json::from_str::<&RawValue>(&open.json) else { return };
+        let origin = Origin { id: Some(open.id), ..open.origin };
+        if self.is_answered(&message, &origin, out) || self.is_rewritten(&message, &origin, out) {
+            return;
+        }
+        self.message(&message, raw, &origin, out);
+    }
+
+    /// Whether a message was read before, and others after it: then only what is new in it is handed on.
+    fn is_rewritten(
+        &mut self,
+        message: &Message<'_>,
+        origin: &Origin,
+        out: &mut Emitter<'_>,
+    ) -> bool {
+        let id = key(&message.id.as_str());
+        let Some(place) = self.order.iter().find(|place| place.id == id).copied() else {
+            return false;
+        };
+        if place.said == said(message) {
+            return true;
+        }
+        let late = message.tool_calls.iter().flatten();
+        let late = late.filter(|call| !self.answers.contains_key(&key(&call.id.as_str())));
+        let late: Vec<_> = late.collect();
+        let meta = meta(message, origin, false);
+        if !late.is_empty() {
+            let content = late.iter().map(|call| called(call)).collect();
+            let reply = AssistantMessage::new(&model(message), content);
+            let seq = self.chain.reply(reply, meta, out);
+            self.newest = Some(seq);
+            self.results(late.into_iter(), origin, false, out);
+        } else {
+            let blocks = parts(message.content).unwrap_or_default();
+            let content = blocks.iter().filter_map(Part::block).collect();
+            let edit = ContextEdit { target: place.first, edit: "replace".to_owned(), content };
+            out.record(Body::ContextEdit(edit), meta);
+        }
+        true
+    }
+
+    /// Hands on a message at the end of the history.
+    fn message(
+        &mut self,
+        message: &Message<'_>,
+        raw: &RawValue,
+        origin: &Origin,
+        out: &mut Emitter<'_>,
+    ) {
+        let id = key(&message.id.as_str());
+        let copy = !self.known.insert(id);
+        let meta = meta(message, origin, copy);
+        let before = self.newest;
+        let content = parts(message.content);
+        match (message.kind.as_str(), content) {
+            ("user", Some(parts)) => self.user(&parts, meta, out),
+            ("gemini", Some(parts)) => self.reply(message, &parts, meta, out),
+            ("info" | "error" | "warning", _) => {
+                out.custom(&format!("gemini.{}", message.kind), raw, meta);
+            }
+            _ => unknown_shape("gemini.message", raw.get(), origin, out),
+        }
+        if let Some(last) = self.newest.filter(|_| self.newest != before) {
+            let first = before.map_or(0, |seq| seq + 1);
+            self.order.push(Place { id, said: said(message), first, last });
+        }
+    }
+
+    fn user(&mut self, parts: &[Part<'_>], meta: Meta, out: &mut Emitter<'_>) {
+        for response in parts.iter().filter_map(|part| part.function_response.as_ref()) {
+            let call = response.id.clone().unwrap_or_default();
+            let (text, failed) = response.content();
+            let said = key(&text);
+            if self.answers.get(&key(&call.as_str())).is_some_and(|(_, before)| *before == said) {
+                continue;
+            }
+            let outcome = if failed { Outcome::Failed } else { Outcome::Done };
+            let answer = Answer {
+                call: call.clone(),
+                name: response.name.clone(),
+                content: vec![Block::text(text)],
+                outcome,
+                established: Established::Origin,
+            };
+            let seq = self.chain.result(answer, meta.clone(), out);
+            self.newest = Some(seq);
+            self.answers.insert(key(&call.as_str()), (seq, said));
+        }
+        let content: Vec<_> = parts.iter().filter_map(Part::block).collect();
+        if content.is_empty() {
+            return;
+        }
+        let text = parts.iter().find_map(|part| part.text.as_deref()).unwrap_or_default();
+        self.name_cwd(text, out);
+        self.newest = Some(self.chain.user(content, notice(text), meta, out));
+    }
+
+    /// The surroundings name the directory; where the project's folder does too, that stands first.
+    fn name_cwd(&mut self, text: &str, out: &mut Emitter<'_>) {
+        if self.named_cwd || !text.starts_with("<session_context>") {
+            return;
+        }
+        let after = text.split_once("**Workspace Directories:**").map(|(_, after)| after);
+        let first = after.and_then(|after| after.trim_start().strip_prefix("- "));
+        if let Some(cwd) = first.and_then(|rest| rest.lines().next()) {
+            out.fact(Fact::Cwd(cwd.trim().to_owned()));
+            self.named_cwd = true;
+        }
+    }
+
+    fn reply(
+        &mut self,
+        message: &Message<'_>,
+        parts: &[Part<'_>],
+        meta: Meta,
+        out: &mut Emitter<'_>,
+    ) {
+        let thoughts = message.thoughts.iter().flatten().map(super::shape::Thought::text);
+        let mut content: Vec<AssistantBlock> = thoughts
+            .map(|text| AssistantBlock::Thinking { text, signature: None, redacted: false })
+            .collect();
+        let calls: Vec<_> = message.tool_calls.iter().flatten().collect();
+        for part in parts {
+            content.extend(said_in(part, &calls));
+        }
+        content.extend(calls.iter().map(|call| called(call)));
+        for block in &content {
+            if let AssistantBlock::ToolCall(call) = block {
+                // A copy's call gets its result anew.
+                self.answers.remove(&key(&call.id.as_str()));
+            }
+        }
+        let usage = message.tokens.map(super::shape::Tokens::usage);
+        let usage = usage.filter(|usage| usage.context() > 0);
+        let response = usage.map(|_| format!("gemini:{}", message.id));
+        let (copy, origin) = (meta.copy, meta.origin.clone());
+        let reply = AssistantMessage { usage, ..AssistantMessage::new(&model(message), content) };
+        let seq = self.chain.reply(reply, Meta { response, ..meta }, out);
+        self.newest = Some(seq);
+        self.results(calls.into_iter(), &origin, copy, out);
+    }
+
+    fn results<'c, 'a: 'c>(
+        &mut self,
+        calls: impl Iterator<Item = &'c ToolCall<'a>>,
+        origin: &Origin,
+        copy: bool,
+        out: &mut Emitter<'_>,
+    ) {
+        for call in calls {
+            let Some(outcome) = outcome(&call.status) else { continue };
+            let parts = parts(call.result).unwrap_or_default();
+            let told = parts.iter().filter_map(|part| part.function_response.as_ref());
+            let texts: Vec<String> = told.map(|response| response.content().0).collect();
+            let said = key(&texts.concat());
+            let shown = texts.into_iter().filter(|text| !text.is_empty()).map(Block::text);
+            let answer = Answer {
+                call: call.id.clone(),
+                name: Some(call.name.clone()),
+                content: shown.chain(parts.iter().filter_map(Part::block)).collect(),
+                outcome,
+                established: Established::Origin,
+            };
+            let at = call.timestamp.as_deref().and_then(Timestamp::parse);
+            let meta = Meta { at, origin: origin.clone(), copy, ..Meta::default() };
+            let seq = self.chain.result(answer, meta.clone(), out);
+            self.newest = Some(seq);
+            self.answers.insert(key(&call.id.as_str()), (seq, said));
+            if let Some(child) = call.agent_id.clone() {
+                let (call_id, state) = (call.id.clone(), ChildState::Ended);
+                out.record(Body::Child(Child { child, call_id, state, detail: None }), meta);
+            }
+        }
+    }
+}
+
+fn meta(message: &Message<'_>, origin: &Origin, copy: bool) -> Meta {
+    let at = message.timestamp.as_deref().and_then(Timestamp::parse);
+    Meta { at, origin: origin.clone(), copy, ..Meta::default() }
+}
+
+fn read<'a>(raw: &'a RawValue) -> Option<Message<'a>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// A piece of a reply; calls that are told with their results come from there.
+fn said_in(part: &Part<'_>, calls: &[&ToolCall<'_>]) -> Option<AssistantBlock> {
+    if let Some(call) = &part.function_call {
+        let id = call.id.clone().unwrap_or_default();
+        let args = call.args.map_or("{}", RawValue::get);
+        let is_told = calls.iter().any(|told| told.id == id);
+        return (!is_told).then(|| AssistantBlock::call(&id, &call.name, args));
+    }
+    let text = part.text.clone().filter(|text| !text.is_empty())?;
+    Some(match part.thought {
+        Some(true) => {
+            let signature = part.thought_signature.clone();
+            AssistantBlock::Thinking { text, signature, redacted: false }
+        }
+        _ => AssistantBlock::Text { text },
+    })
+}
+
+fn called(call: &ToolCall<'_>) -> AssistantBlock {
+    AssistantBlock::call(&call.id, &call.name, call.args.map_or("{}", RawValue::get))
+}
+
+fn model(message: &Message<'_>) -> ModelRef {
+    ModelRef::new("gemini", message.model.as_deref().unwrap_or_default())
+}
+
+/// What a message says, in a form that its copies share: its words and the calls in it.
+fn said(message: &Message<'_>) -> u64 {
+    let parts = parts(message.content).unwrap_or_default();
+    let own = |part: &&Part<'_>| part.thought != Some(true);
+    let text: String = parts.iter().filter(own).filter_map(|part| part.text.as_deref()).collect();
+    let within = parts.iter().filter_map(|part| part.function_call.as_ref()?.id.clone());
+    let told = message.tool_calls.iter().flatten().map(|call| call.id.clone());
+    let mut calls: Vec<String> = within.chain(told).collect();
+    calls.sort();
+    calls.dedup();
+    let images = parts.iter().filter(|part| part.inline_data.is_some()).count();
+    key(&(text, calls, images))
+}
+
+fn is_surroundings(message: &Message<'_>) -> bool {
+    let parts = parts(message.content).unwrap_or_default();
+    let text = parts.iter().find_map(|part| part.text.as_deref()).unwrap_or_default();
+    matches!(notice(text), Some("context"))
+}
+
+/// Why Gemini CLI said something on the person's side.
+fn notice(text: &str) -> Option<&'static str> {
+    let begins = |with: &[&str]| with.iter().any(|start| text.starts_with(start));
+    match () {
+        () if begins(&[
+            "<session_context>",
+            "This is the Gemini CLI. We are setting up the context",
+        ]) =>
+        {
+            Some("context")
+        }
+        () if begins(&["<state_snapshot>"]) => Some("summary"),
+        () if begins(&["<hook_context>", "System: Please continue", "<system-reminder>"]) => {
+            Some("notice")
+        }
+        () => None,
+    }
+}

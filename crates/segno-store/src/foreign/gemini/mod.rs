@@ -1,0 +1,155 @@
+//! Gemini CLI's sessions.
+//!
+//! Where: `~/.gemini/tmp/<project>/chats/session-*.jsonl` (before that one JSON document, `.json`), and for
+//! subagents `chats/<parent>/<id>.jsonl`; `GEMINI_CLI_HOME` stands for the home directory. `projects.json`
+//! says which directory a project's name means; older names are hashes, which say nothing. Seen: 0.61.0; the
+//! older document from its source.
+//!
+//! Traps:
+//! - A message is written again when its calls have finished, under the same id: the last one holds.
+//! - `$set` with messages replaces the whole history. Resuming writes it all again, with new times and
+//!   without tokens: what was read before is the better copy. It begins with one that holds only the
+//!   surroundings, which would leave nothing.
+//! - A result stands in the call, again in a message of the person's side, and after resuming once more
+//!   under another id: it is one result.
+//! - A call is written only when it has finished: a killed process leaves none.
+//! - A torn line takes the next record with it, because nothing is written before that one.
+//! - A file with a second line of facts is one session that was resumed within the same minute.
+//!
+//! Responsible for: where they are and how they are read. Must not: be known outside this module.
+
+mod history;
+mod shape;
+
+use super::agent::Agent;
+use super::array::Pieces;
+use super::emitter::Emitter;
+use super::input::{self, ForeignError, Head};
+use super::item::Fact;
+use super::lines::Lines;
+use super::locate::{Located, Roots, files_below};
+use history::History;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// Whether a file is one of Gemini CLI's, by its beginning.
+pub(super) fn recognises(head: &Head<'_>) -> bool {
+    let is_record = |value: &serde_json::Value| {
+        let has = |key: &str| value.get(key).is_some();
+        let is_message = || value["type"] == "gemini" && has("id") && has("timestamp");
+        has("sessionId") && has("projectHash") || has("$set") || has("$rewindTo") || is_message()
+    };
+    head.objects().any(|value| is_record(&value)) || is_document(head.bytes)
+}
+
+/// An older session: one JSON document, which may be longer than its beginning.
+fn is_document(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]);
+    let text = text.trim_start_matches('\u{FEFF}').trim_start();
+    let has = |key: &str| text.contains(&format!("\"{key}\""));
+    text.starts_with('{') && has("sessionId") && has("projectHash") && has("startTime")
+}
+
+/// All sessions under `roots`.
+pub(super) fn locate(roots: &Roots, found: &mut Vec<Located>, failed: &mut Vec<ForeignError>) {
+    let projects = roots.dir("GEMINI_CLI_HOME", "").join(".gemini/tmp");
+    let entries = match fs::read_dir(&projects) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return,
+        Err(e) => return failed.push(ForeignError::io(&projects, e)),
+    };
+    for entry in entries.filter_map(Result::ok) {
+        let chats = entry.path().join("chats");
+        files_below(&chats, ".jsonl", 1, failed, &mut |path, meta| {
+            let parent = path.parent().filter(|folder| *folder != chats);
+            let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
+            let mut session = Located::file(Agent::Gemini, path.clone(), &meta);
+            if let Some(parent) = parent.and_then(name) {
+                session.parent = Some(parent);
+                session.id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            }
+            found.push(session);
+        });
+        files_below(&chats, ".json", 0, failed, &mut |path, meta| {
+            // A document that was resumed goes on as lines, which begin with all that it held.
+            if !path.with_extension("jsonl").exists() {
+                found.push(Located::file(Agent::Gemini, path, &meta));
+            }
+        });
+    }
+}
+
+/// Reads one.
+pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
+    let path = &session.path;
+    if let Some(cwd) = project_directory(path) {
+        out.fact(Fact::Cwd(cwd));
+    }
+    let mut history = History::new(parent_of(path));
+    let (_, head) = input::head(path)?;
+    let bytes = if is_lines(&head) {
+        out.fact(Fact::Format("lines".to_owned()));
+        let mut lines = Lines::open(path)?;
+        lines.each_object("gemini.record", out, |object, out| {
+            Ok(history.record(object.json, &object.origin, out))
+        })?;
+        lines.bytes()
+    } else {
+        out.fact(Fact::Format("document".to_owned()));
+        let mut pieces = Pieces::open(path, &["messages"])?;
+        pieces.each("gemini.record", out, |piece, out| {
+            Ok(match piece.key {
+                Some(key) if piece.index.is_none() => history.member(key, piece.json, out),
+                _ => history.record(piece.json, &piece.origin, out),
+            })
+        })?;
+        pieces.bytes()
+    };
+    history.finish(out);
+    out.finish(path, bytes)
+}
+
+/// Whether each line is a record: the first one is then whole by itself, or the file is no document.
+fn is_lines(head: &[u8]) -> bool {
+    let first = head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    let is_object = |line: &[u8]| {
+        let value = serde_json::from_slice::<serde_json::Value>(line.trim_ascii());
+        value.is_ok_and(|value| value.get("messages").is_none())
+    };
+    first.is_some_and(is_object) || !is_document(head)
+}
+
+/// The session to which a subagent's file belongs: its folder, where the files of sessions lie beside.
+fn parent_of(path: &Path) -> Option<String> {
+    let folder = path.parent()?;
+    let chats = folder.parent()?.file_name()?;
+    (chats == "chats")
+        .then(|| folder.file_name().map(|name| name.to_string_lossy().into_owned()))?
+}
+
+/// The directory of the project in whose folder a session lies.
+fn project_directory(path: &Path) -> Option<String> {
+    let chats = path.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("chats")))?;
+    let project = chats.parent()?;
+    let marker = text(&project.join(".project_root"));
+    marker.map(|path| path.trim().to_owned()).filter(|path| !path.is_empty()).or_else(|| {
+        #[derive(Deserialize)]
+        struct Registry {
+            projects: BTreeMap<String, String>,
+        }
+        let registry: PathBuf = project.parent()?.parent()?.join("projects.json");
+        let registry: Registry = serde_json::from_str(&text(&registry)?).ok()?;
+        let name = project.file_name()?.to_str()?;
+        registry.projects.into_iter().find(|(_, slug)| slug == name).map(|(path, _)| path)
+    })
+}
+
+fn text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    input::open(path).ok()?.take(4 << 20).read_to_string(&mut text).ok()?;
+    Some(text)
+}
