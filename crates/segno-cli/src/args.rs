@@ -4,7 +4,7 @@
 //! step, [`interpret`]: is this a command, a prompt, or a slip that must not cost money? Must not: read
 //! files, the environment or the terminal, or carry anything out.
 
-use crate::error::CliError;
+use crate::error::{CliError, capitalised};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -636,7 +636,7 @@ pub enum Parsed {
         /// `--home`.
         home: Option<PathBuf>,
     },
-    /// Help or the version was asked for, or clap found a slip and explains it.
+    /// Help or the version was asked for.
     Tell(clap::Error),
 }
 
@@ -657,11 +657,43 @@ pub fn parse<I: IntoIterator<Item = OsString>>(args: I) -> Result<Parsed, CliErr
                 Some(first) if !first.starts_with('-') && !is_command(first) => {
                     Err(unknown(first, first))
                 }
-                _ => Ok(Parsed::Tell(error)),
+                _ => Err(slip(&error, &args)),
             }
         }
+        Err(error) if error.use_stderr() => Err(slip(&error, &args)),
         Err(error) => Ok(Parsed::Tell(error)),
     }
+}
+
+/// What clap found wrong, in the shape of every other error: its sentence; its tips, the values that are
+/// possible and the usage as the cause; where to read on as the next step.
+fn slip(error: &clap::Error, args: &[OsString]) -> CliError {
+    let said = error.render().to_string();
+    let said = said.strip_prefix("error: ").unwrap_or(&said);
+    let (sentence, rest) = said.split_once('\n').unwrap_or((said, ""));
+    let told = |line: &&str| !line.is_empty() && !line.starts_with("For more information");
+    let cause: Vec<&str> = rest.lines().map(str::trim).filter(told).collect();
+    let error = CliError::usage(format!("{}.", capitalised(sentence.trim_end_matches('.'))))
+        .next(format!("`segno{} --help` says what it takes.", commands_in(args)));
+    if cause.is_empty() { error } else { error.because(cause.join("\n")) }
+}
+
+/// The commands that a command line names, each behind a space.
+fn commands_in(args: &[OsString]) -> String {
+    let (mut names, mut command) = (String::new(), Cli::command());
+    let words = args.iter().skip(1).filter_map(|arg| arg.to_str()).take_while(|word| *word != "--");
+    for word in words {
+        if let Some(below) = command.find_subcommand(word).cloned() {
+            names.push_str(&format!(" {word}"));
+            command = below;
+        }
+    }
+    names
+}
+
+/// Whether a command line that makes no sense asked for JSON.
+pub fn asks_for_json<I: IntoIterator<Item = OsString>>(args: I) -> bool {
+    args.into_iter().take_while(|arg| arg != "--").any(|arg| arg == "--json")
 }
 
 /// Tells commands from prompts. A single word is never a prompt unless it stands behind `--`: it is

@@ -337,7 +337,9 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-fn capitalised(text: &str) -> String {
+/// The text with a capital first letter.
+#[must_use]
+pub fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -1,7 +1,7 @@
 //! Where Segno keeps things on this machine.
 //!
 //! Responsible for: the data directory and the configuration file, from `--home`, the environment and
-//! the platform's conventions. Must not: create or read any of them.
+//! the platform's conventions. Must not: create any of them, or read what is in them.
 
 use crate::args::quoted;
 use crate::error::CliError;
@@ -45,6 +45,23 @@ impl Home {
         })?;
         let data = base.data_dir().join("segno");
         Ok(Self { data, config: base.config_dir().join("segno").join("config.toml"), user })
+    }
+
+    /// Whether sessions can be there at all.
+    ///
+    /// # Errors
+    /// When the place is something else than a directory.
+    pub fn check(&self) -> Result<(), CliError> {
+        match std::fs::metadata(&self.data) {
+            Ok(meta) if !meta.is_dir() => {
+                let shown = self.data.display();
+                Err(CliError::failed(format!("{shown} is not a directory."))
+                    .because("sessions are kept in a directory")
+                    .next("Name one with --home DIR, or in SEGNO_HOME."))
+            }
+            // What is not there yet is made with the first session.
+            _ => Ok(()),
+        }
     }
 
     /// How this program is called so that it finds this place from any shell of this user.

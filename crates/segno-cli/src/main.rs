@@ -14,7 +14,7 @@ fn main() -> std::process::ExitCode {
     let (intent, home) = match args::parse(std::env::args_os()) {
         Ok(Parsed::Do { intent, home }) => (intent, home),
         Ok(Parsed::Tell(told)) => return tell(&told).into(),
-        Err(error) => return report(&error, false).into(),
+        Err(error) => return report(&error, args::asks_for_json(std::env::args_os())).into(),
     };
     let json = matches!(&intent, Intent::Command(command) if command.prints_json());
     let mut screen = Screen::stdout();
@@ -32,6 +32,7 @@ fn main() -> std::process::ExitCode {
 
 fn start(intent: &Intent, home: Option<&Path>, screen: &mut Screen) -> Result<ExitCode, CliError> {
     let home = Home::find(home, &|name| std::env::var(name).ok())?;
+    home.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -103,7 +104,7 @@ fn report(error: &CliError, json: bool) -> ExitCode {
     error.exit
 }
 
-/// Help and the version go to standard output and are a success; a slip is neither.
+/// Help and the version go to standard output and are a success.
 fn tell(told: &clap::Error) -> ExitCode {
     // A reader that left early has read enough.
     let _ = told.print();

@@ -12,6 +12,7 @@ use super::json::{Object, arguments_object, to_raw};
 use super::sse::Event;
 use super::thinking::{AnthropicThinking, anthropic as thinking_of};
 use super::wire::{HttpRequest, Settings};
+use segno_model::SessionId;
 use segno_model::context::{ContextAssistant, ContextMessage, ContextResult};
 use segno_model::record::{
     AssistantBlock, AssistantMessage, ModelRef, Native, StopReason, ToolCall, Usage,
@@ -41,6 +42,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Value>,
     messages: Vec<Message<'a>>,
+    metadata: Value,
 }
 
 #[derive(Serialize)]
@@ -87,8 +89,14 @@ pub(super) fn request(
         tools,
         system,
         messages,
+        metadata: json!({"user_id": session_key(request.session)}),
     };
     Ok(HttpRequest::new("/v1/messages", headers, &body))
+}
+
+/// What tells a session's requests from those of others, and says nothing else about it.
+fn session_key(session: &SessionId) -> String {
+    segno_model::sha256_hex(format!("segno session {session}").as_bytes())
 }
 
 /// The largest reply to ask for: what the model's family can give, within reason.

@@ -9,6 +9,12 @@ use segno_runtime::{ModelError, ModelErrorKind};
 /// The longest piece of a provider's words that is passed on.
 const MESSAGE_CHARS: usize = 600;
 
+/// What is told of a page for people.
+const WEB_PAGE: &str = "a web page came instead of a model's reply";
+
+/// What to look at when something else than a model answers.
+const CHECK_BASE_URL: &str = "is the base URL right?";
+
 /// What a provider said about a failure, in whatever shape.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Said {
@@ -50,8 +56,47 @@ pub(super) fn stream_error_object(object: &Object) -> ModelError {
     failure
 }
 
-/// A reply with an HTTP error status.
-pub(super) fn http_error(status: u16, body: &str, retry_after_ms: Option<u64>) -> ModelError {
+/// A web page where a model's reply should be: most likely something else answers at that address.
+pub(super) fn web_page(status: u16) -> ModelError {
+    refused(format!("{WEB_PAGE} (HTTP {status}); {CHECK_BASE_URL}"))
+}
+
+/// A reply that sends the request elsewhere. It is not followed: the key would go along.
+fn redirect(status: u16, location: Option<&str>) -> ModelError {
+    let to = location.map_or_else(String::new, |to| format!(" to {}", clip(to)));
+    refused(format!(
+        "the server redirects{to} (HTTP {status}), which is not followed; {CHECK_BASE_URL}"
+    ))
+}
+
+/// A reply with an HTTP error status, and where it redirects to.
+pub(super) fn http_error(
+    status: u16,
+    body: &str,
+    retry_after_ms: Option<u64>,
+    location: Option<&str>,
+) -> ModelError {
+    if (300..400).contains(&status) {
+        return redirect(status, location);
+    }
+    let failure = status_error(status, body, retry_after_ms);
+    let misplaced = matches!(status, 404 | 405) && failure.kind == ModelErrorKind::Refused;
+    if misplaced || (is_web_page(body) && failure.kind == ModelErrorKind::Refused) {
+        return ModelError { message: format!("{}; {CHECK_BASE_URL}", failure.message), ..failure };
+    }
+    failure
+}
+
+fn is_web_page(body: &str) -> bool {
+    let start: String =
+        body.trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t']).chars().take(64).collect();
+    let start = start.to_ascii_lowercase();
+    ["<!doctype", "<html", "<?xml", "<head", "<body", "<center", "<h1"]
+        .iter()
+        .any(|tag| start.contains(tag))
+}
+
+fn status_error(status: u16, body: &str, retry_after_ms: Option<u64>) -> ModelError {
     let said = parse(body);
     let (_, kind) = rule(Some(status), &said);
     let said_text =
@@ -170,8 +215,8 @@ fn parse(body: &str) -> Said {
     let text = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
     match Object::parse(text) {
         Some(object) => said_by(&object),
-        None if text.starts_with('<') => {
-            Said { message: "a web page".to_owned(), ..Said::default() }
+        None if text.starts_with('<') || is_web_page(text) => {
+            Said { message: WEB_PAGE.to_owned(), ..Said::default() }
         }
         None => Said { message: clip(text), ..Said::default() },
     }
@@ -191,7 +236,8 @@ fn said_by(object: &Object) -> Said {
         .filter_map(|key| error.raw(key))
         .map(|value| value.get().trim_matches('"').to_lowercase())
         .collect();
-    Said { codes: codes.join(" "), message: clip(&message), retry_after_ms: retry_delay(&error) }
+    let message = if is_web_page(&message) { WEB_PAGE.to_owned() } else { clip(&message) };
+    Said { codes: codes.join(" "), message, retry_after_ms: retry_delay(&error) }
 }
 
 /// Gemini's `RetryInfo` detail, e.g. `"retryDelay": "17.5s"`.
@@ -327,11 +373,54 @@ mod tests {
     #[test]
     fn every_status_and_body_has_one_meaning() {
         for (status, body, expected) in MEANINGS {
-            let failure = http_error(*status, body, None);
+            let failure = http_error(*status, body, None, None);
             let wait = failure.retry_after_ms.map_or(String::new(), |ms| format!(" {ms}"));
             assert_eq!(format!("{:?}{wait}", failure.kind), *expected, "{status} {body}");
             assert!(!failure.message.contains("sk-"), "{}", failure.message);
         }
+    }
+
+    #[test]
+    fn something_else_than_a_model_is_told_with_a_hint_and_without_its_page() {
+        let page = "<!DOCTYPE html><html><body>secret page</body></html>";
+        let rows = [
+            (
+                302,
+                "",
+                Some("https://login.example/x"),
+                "the server redirects to https://login.example/x (HTTP 302), which is not followed; is the base URL right?",
+            ),
+            (
+                301,
+                page,
+                None,
+                "the server redirects (HTTP 301), which is not followed; is the base URL right?",
+            ),
+            (
+                404,
+                page,
+                None,
+                "a web page came instead of a model's reply (HTTP 404); is the base URL right?",
+            ),
+            (
+                403,
+                page,
+                None,
+                "a web page came instead of a model's reply (HTTP 403); is the base URL right?",
+            ),
+            (404, "", None, "no explanation (HTTP 404); is the base URL right?"),
+            (502, page, None, "a web page came instead of a model's reply (HTTP 502)"),
+            (
+                400,
+                r#"{"error":"<html>secret page</html>"}"#,
+                None,
+                "a web page came instead of a model's reply (HTTP 400); is the base URL right?",
+            ),
+        ];
+        for (status, body, location, expected) in rows {
+            assert_eq!(http_error(status, body, None, location).message, expected);
+        }
+        assert!(web_page(200).message.contains("is the base URL right?"));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! run time, so that a static build works wherever certificates are installed. Plain `http://`
 //! servers need none, and a machine without certificates can use those.
 
-use super::error::{broken, error, http_error, retry_after};
+use super::error::{broken, error, http_error, retry_after, web_page};
 use super::keys::Secret;
 use super::wire::HttpRequest;
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -89,7 +89,10 @@ impl Server {
         let mut response = builder.send().await.map_err(|e| self.unreachable(e))?;
         let status = response.status();
         if status.is_success() {
-            return Ok(response);
+            return match is_of_type(&response, "text/html") {
+                true => Err(web_page(status.as_u16())),
+                false => Ok(response),
+            };
         }
         let mut body = Vec::new();
         while body.len() < ERROR_BYTES {
@@ -97,8 +100,9 @@ impl Server {
             let Ok(Some(chunk)) = response.chunk().await else { break };
             body.extend_from_slice(&chunk);
         }
-        let wait = retry_after(|name| response.headers().get(name)?.to_str().ok());
-        Err(http_error(status.as_u16(), &String::from_utf8_lossy(&body), wait))
+        let header = |name: &str| response.headers().get(name)?.to_str().ok();
+        let body = String::from_utf8_lossy(&body);
+        Err(http_error(status.as_u16(), &body, retry_after(header), header("location")))
     }
 
     fn unreachable(&self, failure: reqwest::Error) -> ModelError {
@@ -128,8 +132,12 @@ pub(super) async fn next_chunk(response: &mut Response) -> Result<Option<Vec<u8>
 
 /// Whether an answer is one JSON document instead of a stream.
 pub(super) fn is_document(response: &Response) -> bool {
+    is_of_type(response, "application/json")
+}
+
+fn is_of_type(response: &Response, media_type: &str) -> bool {
     let content_type = response.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
-    content_type.is_some_and(|t| t.trim_start().starts_with("application/json"))
+    content_type.is_some_and(|t| t.trim_start().starts_with(media_type))
 }
 
 /// Whether something listens and answers with a list of models, quickly.

@@ -125,7 +125,9 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
         std::io::ErrorKind::AlreadyExists => CliError::failed(format!("{shown} exists already."))
             .because("an export never overwrites a file")
             .next(format!("Choose another name, or move it away: mv {0} {0}.old", quoted(&shown))),
-        _ => CliError::failed(format!("{shown} could not be created.")).because(e),
+        _ => CliError::failed(format!("{shown} could not be created."))
+            .because(e)
+            .next("Name a file in a directory that is there and that you may write to: -o FILE"),
     })?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| {
         CliError::new(ExitCode::Unwritable, format!("{shown} could not be written."))

@@ -29,12 +29,17 @@ pub async fn models(
     if args.json {
         let providers: Vec<_> = rows.iter().map(|(found, listed)| as_json(found, listed)).collect();
         screen.json(&json!({"version": 1, "providers": providers}));
-    } else if rows.is_empty() {
-        nothing(screen);
     } else {
         for (found, listed) in &rows {
             show(found, listed, screen);
         }
+        if rows.is_empty() {
+            nothing(screen);
+        }
+        let config = &engine.stores.home.config;
+        let there = if config.exists() { "" } else { " (not there yet)" };
+        let said = format!("Configuration: {}{there}", config.display());
+        screen.line(Text::line(Tone::Dim, &said));
     }
     Ok(ExitCode::Done)
 }
@@ -95,11 +100,12 @@ fn nothing(screen: &mut Screen) {
         "No model was found: no key is set, and no local server answers.",
         "",
         "  ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY in the environment,",
-        "  a [keys] table in the configuration file (mode 600),",
+        "  a [keys] table in the configuration file named below (mode 600),",
         "  a running Ollama or any OpenAI-compatible server on this machine,",
         "  or --model PROVIDER/ID with --base-url URL.",
         "",
         "`segno demo` and `segno list` need none.",
+        "",
     ] {
         screen.line(Text::default().with(Tone::Plain, line));
     }

@@ -5,7 +5,7 @@
 
 use super::Workplace;
 use super::interactive::{is_conversation, needs_terminal};
-use super::run::one_shot;
+use super::run::{Prompt, one_shot};
 use crate::args::ResumeArgs;
 use crate::engine::{Engine, Signals};
 use crate::error::{CliError, ExitCode};
@@ -95,5 +95,6 @@ async fn in_a_script(
         return Err(needs_terminal(&command));
     };
     engine.enter(&session).await?;
-    one_shot(&engine, session, prompt, &args.agent, false, screen).await
+    let prompt = Prompt { words: prompt.to_owned(), piped: String::new() };
+    one_shot(&engine, session, &prompt, &args.agent, false, screen).await
 }

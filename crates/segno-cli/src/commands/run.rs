@@ -12,10 +12,10 @@ use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::stores::Log;
 use crate::terminal::{Screen, Text, Tone};
+use segno_agent::Agent;
 use segno_agent::provider::Provider;
 use segno_agent::tool::Toolbox;
-use segno_agent::{Agent, attach};
-use segno_model::record::UserMessage;
+use segno_model::record::{Block, UserMessage};
 use segno_runtime::{Finished, Observer, Session};
 use std::io::{IsTerminal as _, Read as _};
 
@@ -25,7 +25,7 @@ use std::io::{IsTerminal as _, Read as _};
 /// When there is no prompt, no session of that name, no model, or the log cannot be written. A run that
 /// ended otherwise than well is no error but an exit code.
 pub async fn run(args: &RunArgs, home: Home, screen: &mut Screen) -> Result<ExitCode, CliError> {
-    let prompt = prompt(&args.prompt)?;
+    let prompt = Prompt::read(&args.prompt)?;
     let mut engine = Engine::load(home).await?;
     let session = session(&mut engine, args).await?;
     one_shot(&engine, session, &prompt, &args.agent, args.json, screen).await
@@ -38,11 +38,12 @@ pub async fn run(args: &RunArgs, home: Home, screen: &mut Screen) -> Result<Exit
 pub async fn one_shot(
     engine: &Engine,
     mut session: Session<Log>,
-    prompt: &str,
+    prompt: &Prompt,
     args: &AgentArgs,
     json: bool,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
+    let content = prompt.content(engine)?;
     let stored = (session.state().next_seq > 0).then(|| session.state().in_force.clone());
     let wanted = Wanted::decide(args, stored.as_ref(), &engine.config)?;
     let choice = wanted.settle(&engine.credentials).await?;
@@ -57,8 +58,7 @@ pub async fn one_shot(
     }
     let mode = engine.mode(args)?;
     let mut agent = engine.agent(session, mode, None);
-    let input =
-        UserMessage { content: attach::expand(prompt, &engine.cwd), ..UserMessage::default() };
+    let input = UserMessage { content, ..UserMessage::default() };
     let signals = Signals::listen()
         .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
     let one = OneRun { engine, model: &model, choice: &choice, signals: &signals };
@@ -86,7 +86,16 @@ impl OneRun<'_> {
         let stop = self.signals.begin_turn();
         let ended = agent.prompt(self.model, &self.choice.model, input, &stop, observer).await;
         self.signals.end_turn();
-        Ok(ended?)
+        ended.map_err(|error| {
+            let error = CliError::from(error);
+            if !agent.session.is_durable() {
+                return error;
+            }
+            let step =
+                error.next_step.as_ref().map_or_else(String::new, |step| format!("{step}\n"));
+            let resume = self.resume(&agent.session);
+            error.next(format!("{step}To go on: {resume}"))
+        })
     }
 
     async fn as_json(
@@ -154,23 +163,55 @@ async fn session(engine: &mut Engine, args: &RunArgs) -> Result<Session<Log>, Cl
     Ok(session)
 }
 
-/// The words, and behind them what comes in on standard input.
-fn prompt(words: &[String]) -> Result<String, CliError> {
-    let mut prompt = words.join(" ");
-    if !std::io::stdin().is_terminal() {
-        let mut piped = Vec::new();
-        std::io::stdin()
-            .read_to_end(&mut piped)
-            .map_err(|e| CliError::failed("Standard input could not be read.").because(e))?;
-        let piped = String::from_utf8_lossy(&piped);
-        if !piped.trim().is_empty() {
-            let gap = if prompt.is_empty() { "" } else { "\n\n" };
-            prompt = format!("{prompt}{gap}{}", piped.trim_end());
+/// What a run is asked.
+pub struct Prompt {
+    /// What was typed; `@names` in it are files.
+    pub words: String,
+    /// What came in on standard input; text and nothing else.
+    pub piped: String,
+}
+
+impl Prompt {
+    /// The words, and behind them what comes in on standard input.
+    fn read(words: &[String]) -> Result<Self, CliError> {
+        let mut piped = String::new();
+        if !std::io::stdin().is_terminal() {
+            let mut bytes = Vec::new();
+            std::io::stdin()
+                .read_to_end(&mut bytes)
+                .map_err(|e| CliError::failed("Standard input could not be read.").because(e))?;
+            piped = String::from_utf8_lossy(&bytes).trim_end().to_owned();
         }
+        let prompt = Self { words: words.join(" "), piped };
+        if prompt.text().trim().is_empty() {
+            return Err(CliError::usage("There is no prompt.")
+                .next("segno run \"fix the failing test\", or pipe the task in."));
+        }
+        Ok(prompt)
     }
-    if prompt.trim().is_empty() {
-        return Err(CliError::usage("There is no prompt.")
-            .next("segno run \"fix the failing test\", or pipe the task in."));
+
+    fn text(&self) -> String {
+        let both = !self.words.is_empty() && !self.piped.trim().is_empty();
+        let piped = if self.piped.trim().is_empty() { "" } else { &self.piped };
+        format!("{}{}{piped}", self.words, if both { "\n\n" } else { "" })
     }
-    Ok(prompt)
+
+    /// The text and the files that its words name.
+    fn content(&self, engine: &Engine) -> Result<Vec<Block>, CliError> {
+        let places = engine.places();
+        if let Some(missing) = places.named(&self.words).missing.first() {
+            return Err(missing_file(missing)
+                .next("Correct the path; or write \\@ where no file is meant."));
+        }
+        let mut content = vec![Block::text(self.text())];
+        content.extend(places.attached(&self.words));
+        Ok(content)
+    }
+}
+
+/// A file that a prompt names is not there; nothing was sent.
+#[must_use]
+pub fn missing_file(name: &str) -> CliError {
+    CliError::new(ExitCode::NotFound, format!("There is no file {name}."))
+        .because("the prompt names it with @; nothing was sent to the model")
 }

@@ -16,6 +16,7 @@ use crate::config::{self, Config};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::stores::{Log, Stores};
+use segno_agent::attach::Places;
 use segno_agent::permission::{Mode, PrefixRule};
 use segno_agent::project::Project;
 use segno_agent::provider::{Credentials, ProviderId, Secret};
@@ -105,10 +106,9 @@ impl Engine {
     /// # Errors
     /// When it is gone.
     pub async fn enter(&mut self, session: &Session<Log>) -> Result<(), CliError> {
-        let cwd = directory_of(session);
-        if cwd == self.cwd {
+        let Some(cwd) = directory_of(session).filter(|cwd| *cwd != self.cwd) else {
             return Ok(());
-        }
+        };
         if !cwd.is_dir() {
             return Err(gone(session.id(), &cwd));
         }
@@ -149,6 +149,12 @@ impl Engine {
             OpenedSession::Ready(session) => Ok(*session),
             OpenedSession::Damaged(damaged) => Err(damaged_error(id, damaged.findings())),
         }
+    }
+
+    /// Where `@names` lead.
+    #[must_use]
+    pub fn places(&self) -> Places<'_> {
+        Places { cwd: &self.cwd, home: self.stores.home.user.as_deref() }
     }
 
     /// What is around the working directory now.
@@ -221,14 +227,16 @@ pub fn gone(id: &SessionId, cwd: &std::path::Path) -> CliError {
         ))
 }
 
-/// The directory that a session works in: where it was last, or where it was moved to.
+/// The directory that a session works in: where it was last, or where it was moved to. A session that lost
+/// its beginning before anything was said works anywhere.
 #[must_use]
-pub fn directory_of(session: &Session<Log>) -> PathBuf {
+pub fn directory_of(session: &Session<Log>) -> Option<PathBuf> {
     let now = &session.state().in_force;
     let environment = now.environment.as_ref();
     let last = environment.map(|e| e.project.as_ref().map_or(&e.cwd, |p| &p.cwd));
     let project = now.project.as_ref().unwrap_or(&session.header().project);
-    PathBuf::from(last.filter(|cwd| !cwd.is_empty()).unwrap_or(&project.cwd))
+    let cwd = last.filter(|cwd| !cwd.is_empty()).unwrap_or(&project.cwd);
+    (!cwd.is_empty()).then(|| PathBuf::from(cwd))
 }
 
 fn world() -> World {

@@ -148,7 +148,8 @@ async fn first_at(
         base_url: Some(url.clone()),
         chosen: true,
     };
-    let listed = probe.connect(credentials)?.list_models().await;
+    let unusable = |e: CliError| CliError { sentence: format!("{url} cannot be used."), ..e };
+    let listed = probe.connect(credentials).map_err(unusable)?.list_models().await;
     let name_it = "Name one with --model PROVIDER/ID.";
     let models = listed.map_err(|e| {
         CliError::new(ExitCode::Model, format!("{url} does not say which models it has."))

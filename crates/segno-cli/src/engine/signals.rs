@@ -7,7 +7,9 @@
 //! A process never outlives its terminal: what reads the keys can spin for ever on one that is gone, and
 //! a session would stay held. Everything acknowledged is on disk, so the process may simply end.
 
+use crate::terminal::quiet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 use segno_runtime::{Stop, StopHandle, StopKind};
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -44,6 +46,7 @@ impl Signals {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
+        let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
         let shared = Arc::clone(&signals.shared);
         let had_terminal = std::io::stdin().is_terminal();
         tokio::spawn(async move {
@@ -53,9 +56,10 @@ impl Signals {
                     _ = interrupt.recv() => shared.interrupted(),
                     _ = terminate.recv() => shared.leave(StopKind::Shutdown),
                     _ = hangup.recv() => shared.leave(StopKind::Shutdown),
-                    _ = look.tick(), if had_terminal && terminal_is_gone() => {
+                    _ = continued.recv() => quiet::hush(),
+                    _ = look.tick(), if had_terminal => if terminal_is_gone() {
                         shared.leave(StopKind::Shutdown);
-                    }
+                    },
                 }
                 if shared.leaving.load(Ordering::SeqCst) && had_terminal && terminal_is_gone() {
                     return end_without_a_terminal(&shared).await;
@@ -132,6 +136,7 @@ impl Shared {
     fn interrupted(&self) {
         let presses = self.presses.fetch_add(1, Ordering::SeqCst) + 1;
         if presses >= IMPATIENT {
+            quiet::restore();
             std::process::exit(i32::from(crate::error::ExitCode::Stopped as u8));
         }
         match &*self.turn() {

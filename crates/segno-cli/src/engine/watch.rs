@@ -208,8 +208,11 @@ fn diff_start(text: &str) -> Option<usize> {
 }
 
 fn summary(result: &ToolMessage, text: &str) -> String {
-    let lines = text.lines().count();
+    // How a command ended stands behind its output, and says nothing new when it ended well.
+    let body = text.trim_end().strip_suffix("[exit code 0]").unwrap_or(text);
+    let lines = body.lines().count();
     match result.outcome {
+        Outcome::Done if body.trim() == "(no output)" => "no output".to_owned(),
         Outcome::Done if lines > 1 => format!("{lines} lines"),
         Outcome::Failed | Outcome::Stopped => text.lines().last().unwrap_or_default().to_owned(),
         Outcome::Unknown => format!("{}: {text}", result.name),

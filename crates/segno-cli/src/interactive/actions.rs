@@ -87,7 +87,13 @@ impl Interactive<'_> {
         let args = self.same_model();
         let mut desk =
             Desk { engine: &self.engine, keyboard: &self.keyboard, screen: &mut *self.screen };
-        match desk.take_up(&copy, &args).await? {
+        let arrival = desk.take_up(&copy, &args).await;
+        if !matches!(arrival, Ok(Some(_))) {
+            let command = format!("{} resume {copy}", self.engine.stores.home.command());
+            let said = format!("You are in the original still. The copy is kept: {command}");
+            self.screen.line(Text::line(Tone::Warning, &said));
+        }
+        match arrival? {
             Some(arrival) => self.switch(arrival).await,
             None => Ok(()),
         }

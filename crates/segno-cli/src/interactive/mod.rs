@@ -3,8 +3,8 @@
 //! Responsible for: the loop from a line to what it does, the turn of a prompt, and how it begins and ends.
 //! Must not: know records or wires; commands are in `actions`, taking up a session in `opening`.
 //!
-//! While the model works the terminal is in its ordinary mode: Ctrl-C is a signal, and what is typed waits
-//! for the next line. Nothing that was typed ahead answers a question (`keyboard`).
+//! While the model works the terminal collects lines as usual, but echoes nothing: Ctrl-C is a signal, and
+//! what is typed waits, unseen, for the next line. Nothing that was typed ahead answers a question (`keyboard`).
 
 mod actions;
 mod asker;
@@ -26,12 +26,13 @@ use crate::error::{CliError, ExitCode};
 use crate::stores::Log;
 use crate::terminal::entry::Line;
 use crate::terminal::prompt::{Prompt, Setup, editor_command};
+use crate::terminal::quiet::Quiet;
 use crate::terminal::{Screen, Text, Tone};
+use segno_agent::Agent;
 use segno_agent::permission::Mode;
 use segno_agent::provider::Provider;
 use segno_agent::tool::Toolbox;
-use segno_agent::{Agent, attach};
-use segno_model::record::{RunEnd, UserMessage};
+use segno_model::record::{Block, RunEnd, UserMessage};
 use segno_model::store::Clock as _;
 use segno_runtime::{ModelError, ModelErrorKind, Session};
 use segno_store::SystemClock;
@@ -72,6 +73,8 @@ pub struct Interactive<'a> {
     ran: Vec<shell::Ran>,
     /// What the next line begins with.
     draft: String,
+    /// The prompt that was not sent because a file of it is not there.
+    refused: Option<String>,
     last_end: Option<RunEnd>,
 }
 
@@ -105,6 +108,7 @@ impl<'a> Interactive<'a> {
             completes_in,
             ran: Vec::new(),
             draft: String::new(),
+            refused: None,
             last_end: None,
         })
     }
@@ -174,7 +178,12 @@ impl<'a> Interactive<'a> {
 
     /// A prompt, to the end of its run.
     async fn turn(&mut self, text: &str) -> After {
-        let mut content = attach::expand(text, &self.engine.cwd);
+        let missing = self.engine.places().named(text).missing;
+        if !missing.is_empty() && self.refused.take().as_deref() != Some(text) {
+            return self.without_files(text, &missing);
+        }
+        let mut content = vec![Block::text(text)];
+        content.extend(self.engine.places().attached(text));
         content.extend(self.ran.drain(..).map(|ran| ran.block()));
         let input = UserMessage { content, ..UserMessage::default() };
         let began = SystemClock.now();
@@ -182,6 +191,7 @@ impl<'a> Interactive<'a> {
         let cwd = self.engine.cwd.clone();
         self.engine.move_to(cwd).await;
         self.agent.set_surroundings(self.engine.surroundings());
+        let quiet = Quiet::begin();
         let mut watch = TextWatch::new(self.screen);
         let name = &self.choice.model;
         let ended = self.agent.prompt(&self.model, name, input, &stop, &mut watch).await;
@@ -189,6 +199,7 @@ impl<'a> Interactive<'a> {
         self.signals.end_turn();
         // A question that a stop ended puts the terminal back first.
         drop(self.keyboard.lend());
+        drop(quiet);
         match ended {
             Ok(finished) => {
                 self.last_end = Some(finished.end);
@@ -204,6 +215,18 @@ impl<'a> Interactive<'a> {
             self.screen.bell();
         }
         self.screen.flush();
+        After::Stay
+    }
+
+    /// Puts a prompt back on the line whose files are not there; entered as it is, it is sent.
+    fn without_files(&mut self, text: &str, missing: &[String]) -> After {
+        let said = format!("There is no file {}. Nothing was sent.", missing.join(", "));
+        self.screen.line(Text::line(Tone::Warning, &said));
+        let how = "Correct it, or press Enter to send it as it stands.";
+        self.screen.line(Text::line(Tone::Dim, how));
+        self.screen.flush();
+        text.clone_into(&mut self.draft);
+        self.refused = Some(text.to_owned());
         After::Stay
     }
 
@@ -289,15 +312,17 @@ fn open_prompt(
     completes_in: Arc<Mutex<PathBuf>>,
     screen: &mut Screen,
 ) -> Prompt {
+    let home = engine.stores.home.user.clone();
     let setup = Setup {
         history: Some(engine.stores.home.history()),
         commands: slash::hints(),
         files: Box::new(move |typed| {
             let cwd = completes_in.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            files(&cwd, typed)
+            files(&cwd, home.as_deref(), typed)
         }),
         editor: editor_command(&|name| std::env::var(name).ok()),
         stop: signals.leaving(),
+        dumb: std::env::var("TERM").is_ok_and(|term| term == "dumb"),
     };
     let (prompt, trouble) = Prompt::open(setup, screen.look().colour);
     if let Some(error) = trouble {
@@ -308,9 +333,14 @@ fn open_prompt(
 }
 
 /// Paths under `cwd` that begin with what was typed; what git ignores is left out.
-fn files(cwd: &Path, typed: &str) -> Vec<String> {
+fn files(cwd: &Path, home: Option<&Path>, typed: &str) -> Vec<String> {
     let (parent, _) = typed.rsplit_once('/').map_or(("", typed), |(dir, name)| (dir, name));
-    let base = if typed.starts_with('/') { Path::new("/").join(parent) } else { cwd.join(parent) };
+    let at_home = parent.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let base = match (at_home, home) {
+        (Some(rest), Some(home)) => home.join(rest.trim_start_matches('/')),
+        _ if typed.starts_with('/') => Path::new("/").join(parent),
+        _ => cwd.join(parent),
+    };
     let mut found: Vec<String> = ignore::WalkBuilder::new(&base)
         .max_depth(Some(1))
         .build()

@@ -87,7 +87,8 @@ impl Desk<'_> {
 
     /// Where the tools are to work.
     async fn directory(&mut self, session: &Session<Log>) -> Result<Option<PathBuf>, CliError> {
-        let (theirs, here) = (directory_of(session), self.engine.cwd.clone());
+        let here = self.engine.cwd.clone();
+        let Some(theirs) = directory_of(session) else { return Ok(Some(here)) };
         if same_place(&theirs, &here) {
             return Ok(Some(here));
         }

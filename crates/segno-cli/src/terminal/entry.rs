@@ -1,7 +1,7 @@
 //! What a line that was entered in an interactive session means.
 //!
-//! Responsible for: telling text from `/commands` and `!commands`, finding `@files`, and what Ctrl-C means
-//! in a row; all of it pure. Must not: read keys (that is `prompt`) or carry anything out.
+//! Responsible for: telling text from `/commands` and `!commands`, and what Ctrl-C means in a row; all of it
+//! pure. Must not: read keys (that is `prompt`) or carry anything out.
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,33 +48,6 @@ fn command(rest: &str) -> Option<Line> {
     let named = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     named.then(|| Line::Command { name: name.to_owned(), args: args.trim().to_owned() })
-}
-
-/// The paths that a text mentions as `@path` or `@"path with spaces"`, each once, in order. An `@`
-/// inside a word (an address) mentions nothing.
-#[must_use]
-pub fn mentions(text: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let mut before: Option<char> = None;
-    for (at, c) in text.char_indices() {
-        if c == '@' && before.is_none_or(|c| c.is_whitespace() || "([{<\"'`".contains(c)) {
-            let path = mentioned(&text[at + 1..]);
-            if !path.is_empty() && !found.iter().any(|known| known == path) {
-                found.push(path.to_owned());
-            }
-        }
-        before = Some(c);
-    }
-    found
-}
-
-fn mentioned(rest: &str) -> &str {
-    if let Some(inner) = rest.strip_prefix('"') {
-        return inner.split_once(['"', '\n']).map_or(inner, |(path, _)| path);
-    }
-    let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-    // A sentence goes on behind a path; the punctuation is the sentence's.
-    rest[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '"', '\'', '`'])
 }
 
 /// Text whose lines were continued with a backslash, without those backslashes. `continued` holds the
@@ -182,24 +155,6 @@ mod tests {
         ];
         for (entered, expected) in rows {
             assert_eq!(parse(entered), expected, "{entered:?}");
-        }
-    }
-
-    #[test]
-    fn mentioned_files_are_found() {
-        let rows: &[(&str, &[&str])] = &[
-            ("look at @src/main.rs please", &["src/main.rs"]),
-            ("@a @b,@c", &["a", "b,@c"]),
-            ("compare @a and @b. Then @a!", &["a", "b"]),
-            ("(@x.rs) `@y.rs` \"@z.rs\"", &["x.rs", "y.rs", "z.rs"]),
-            ("@\"my file.txt\" and @\"open", &["my file.txt", "open"]),
-            ("mail me@example.org", &[]),
-            ("@ @. @@", &["@"]),
-            ("@世界.md", &["世界.md"]),
-            ("", &[]),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(mentions(text), *expected, "{text:?}");
         }
     }
 

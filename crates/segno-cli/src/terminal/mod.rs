@@ -6,6 +6,7 @@
 //! The safety is in the types: a [`Screen`] prints [`Text`] only, and every way to make a `Text`
 //! cleans what goes in.
 
+mod aside;
 pub mod clean;
 pub mod complete;
 pub mod confirm;
@@ -13,7 +14,9 @@ pub mod diff;
 pub mod entry;
 pub mod markdown;
 pub mod picker;
+mod plain_lines;
 pub mod prompt;
+pub mod quiet;
 pub mod screen;
 pub mod style;
 pub mod table;

@@ -8,9 +8,11 @@
 //! is on the line, so what is sent is what was seen (G17).
 
 use super::Screen;
+use super::aside::Aside;
 use super::clean;
 use super::complete::{self, CommandHint, Files};
 use super::entry::{self, Interrupts, Line, Pressed};
+use super::plain_lines::PlainLines;
 use super::style::{Text, Tone};
 use crossterm::event::Event;
 use reedline::{
@@ -19,6 +21,7 @@ use reedline::{
     PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, ReedlineRawEvent, Signal, Span,
     Suggestion, ValidationResult, Validator, default_emacs_keybindings,
 };
+use rustix::process::{Signal as ProcessSignal, kill_current_process_group};
 use std::borrow::Cow;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -26,13 +29,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// How many entries the history keeps.
 const HISTORY_MAX: usize = 5000;
 /// What the editor's key bindings ask of [`Prompt::read`].
 const INTERRUPT: &str = "interrupt";
 const EDIT: &str = "edit";
+const SUSPEND: &str = "suspend";
 const MENU: &str = "completion";
+/// A process that asked to be stopped is stopped within this time.
+const SUSPENDS_WITHIN: Duration = Duration::from_millis(200);
 
 /// What a prompt needs.
 pub struct Setup {
@@ -47,6 +54,8 @@ pub struct Setup {
     pub editor: String,
     /// Set by a signal handler: reading then ends with [`Line::Eof`].
     pub stop: Arc<AtomicBool>,
+    /// Whether the terminal cannot move its cursor; lines are then read as it gives them.
+    pub dumb: bool,
 }
 
 /// A line editor.
@@ -55,6 +64,8 @@ pub struct Prompt {
     interrupts: Interrupts,
     editor: String,
     continued: Arc<Mutex<Vec<String>>>,
+    plain: Option<PlainLines>,
+    aside: Aside,
 }
 
 impl std::fmt::Debug for Prompt {
@@ -70,8 +81,10 @@ impl Prompt {
         let continued = Arc::new(Mutex::new(Vec::new()));
         let offers = Offers { commands: setup.commands, files: setup.files };
         let menu = ColumnarMenu::default().with_name(MENU).with_columns(4);
+        let plain = setup.dumb.then(|| PlainLines::new(Arc::clone(&setup.stop)));
+        let aside = Aside::default();
         let mut engine = Reedline::create()
-            .with_edit_mode(Box::new(Keys::new()))
+            .with_edit_mode(Box::new(Keys::new(aside.clone())))
             .with_completer(Box::new(offers))
             .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
             .with_quick_completions(true)
@@ -87,7 +100,7 @@ impl Prompt {
             Some(Err(error)) => trouble = Some(error),
         }
         let interrupts = Interrupts::default();
-        (Self { engine, interrupts, editor: setup.editor, continued }, trouble)
+        (Self { engine, interrupts, editor: setup.editor, continued, plain, aside }, trouble)
     }
 
     /// Reads one entry that is not blank; `screen` is told what the keys cannot show.
@@ -96,6 +109,9 @@ impl Prompt {
     /// When the terminal fails.
     pub fn read(&mut self, label: &str, screen: &mut Screen) -> io::Result<Line> {
         let label = Label(clean::line(label) + " ");
+        if let Some(plain) = &mut self.plain {
+            return plain.read(&label.0, screen);
+        }
         loop {
             screen.flush();
             let signal = self.engine.read_line(&label).map_err(io::Error::other)?;
@@ -107,7 +123,13 @@ impl Prompt {
 
     /// Puts text on the line, to be changed and entered.
     pub fn prefill(&mut self, text: &str) {
-        self.engine.run_edit_commands(&[EditCommand::InsertString(clean::block(text))]);
+        match &mut self.plain {
+            Some(plain) => plain.begun.push_str(&clean::block(text)),
+            None => {
+                let text = self.aside.short(clean::block(text));
+                self.engine.run_edit_commands(&[EditCommand::InsertString(text)]);
+            }
+        }
     }
 
     fn take(&mut self, signal: Signal, screen: &mut Screen) -> Option<Line> {
@@ -116,6 +138,13 @@ impl Prompt {
             Signal::HostCommand(command) if command == EDIT => {
                 let text = self.engine.current_buffer_contents().to_owned();
                 self.edit(&text, screen);
+                None
+            }
+            Signal::HostCommand(command) if command == SUSPEND => {
+                // Stops this process group as the terminal would; what stands on the line is kept. It
+                // stops while this thread sleeps, before the terminal is read key by key again.
+                let _ = kill_current_process_group(ProcessSignal::TSTP);
+                std::thread::sleep(SUSPENDS_WITHIN);
                 None
             }
             Signal::HostCommand(_) => self.interrupted(screen).then_some(Line::Interrupt),
@@ -133,7 +162,8 @@ impl Prompt {
         }
         let marks =
             std::mem::take(&mut *self.continued.lock().unwrap_or_else(PoisonError::into_inner));
-        match entry::parse(&entry::without_continuations(entered, &marks))? {
+        let entered = entry::without_continuations(entered, &marks);
+        match entry::parse(&self.aside.whole(&entered))? {
             Line::Command { name, args } if name == EDIT => {
                 self.edit(&args, screen);
                 None
@@ -144,9 +174,9 @@ impl Prompt {
 
     /// Lets the editor program change the text, and puts the result on the line to be looked at.
     fn edit(&mut self, text: &str, screen: &mut Screen) {
-        match edit_text(&self.editor, text) {
+        match edit_text(&self.editor, &self.aside.whole(text)) {
             Ok(edited) => {
-                let edited = clean::block(edited.trim_end());
+                let edited = self.aside.short(clean::block(edited.trim_end()));
                 self.engine
                     .run_edit_commands(&[EditCommand::Clear, EditCommand::InsertString(edited)]);
             }
@@ -218,11 +248,12 @@ fn open_history(path: &Path) -> io::Result<FileBackedHistory> {
 struct Keys {
     emacs: Emacs,
     after_ctrl_x: bool,
+    aside: Aside,
 }
 
 impl Keys {
-    fn new() -> Self {
-        Self { emacs: Emacs::new(bindings()), after_ctrl_x: false }
+    fn new(aside: Aside) -> Self {
+        Self { emacs: Emacs::new(bindings()), after_ctrl_x: false, aside }
     }
 }
 
@@ -240,6 +271,10 @@ fn bindings() -> Keybindings {
     let interrupt = ReedlineEvent::UntilFound(vec![interrupt, ReedlineEvent::CtrlC]);
     keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('c'), interrupt);
     keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('o'), host(EDIT));
+    keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('z'), host(SUSPEND));
+    // Ctrl-_ as terminals send it.
+    let undo = ReedlineEvent::Edit(vec![EditCommand::Undo]);
+    keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('7'), undo);
     let menu = vec![ReedlineEvent::Menu(MENU.to_owned()), ReedlineEvent::MenuNext];
     keys.add_binding(KeyModifiers::NONE, KeyCode::Tab, ReedlineEvent::UntilFound(menu));
     keys.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, ReedlineEvent::MenuPrevious);
@@ -252,7 +287,8 @@ impl EditMode for Keys {
         let after_ctrl_x = std::mem::take(&mut self.after_ctrl_x);
         match &event {
             Event::Paste(text) => {
-                return ReedlineEvent::Edit(vec![EditCommand::InsertString(clean::block(text))]);
+                let text = self.aside.short(clean::block(text));
+                return ReedlineEvent::Edit(vec![EditCommand::InsertString(text)]);
             }
             Event::Key(key) if key.modifiers == KeyModifiers::CONTROL => match key.code {
                 KeyCode::Char('x') => {

@@ -65,6 +65,23 @@ impl Desk {
         Played::spawn(command, columns, rows)
     }
 
+    /// `segno` in a terminal, with the model's address and these variables.
+    pub(crate) fn play_with(&self, args: &[&str], env: &[(&str, &str)]) -> Played {
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_segno"));
+        command.args(["--base-url", self.url().as_str()]);
+        command.args(args);
+        command.cwd(self.project());
+        for name in HIDDEN {
+            command.env_remove(name);
+        }
+        command.env("SEGNO_HOME", self.home());
+        command.env("HOME", self.dir.path().join("user"));
+        for (name, value) in env {
+            command.env(name, value);
+        }
+        Played::spawn(command, 100, 40)
+    }
+
     /// `segno` without a terminal: exit code, standard output, standard error.
     pub(crate) fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
         self.run_in(args, &self.project())

@@ -232,7 +232,10 @@ fn a_signal_ends_it_cleanly_wherever_it_waits() {
     segno.signal("TERM");
     assert_eq!(segno.exit_code(), 9);
     assert!(segno.cooked() && segno.screen().contains("To go on: segno resume"));
-    assert!(desk.log().contains("\"end\":\"suspended\"") && !desk.project().join("x").exists());
+    let log = desk.log();
+    assert!(log.contains("\"end\":\"suspended\"") && !desk.project().join("x").exists());
+    assert!(log.contains("Segno was shut down before this call started"), "{log}");
+    assert!(!log.contains("the user stopped") && !log.contains("\"stopping\""), "{log}");
 }
 
 /// Covers: G9.

@@ -25,6 +25,7 @@ fn child() {
             all.iter().filter(|path| path.starts_with(prefix)).map(|path| (*path).into()).collect()
         }),
         editor: std::env::var("EDITOR").unwrap_or_default(),
+        dumb: false,
         stop: Arc::new(AtomicBool::new(false)),
     };
     let look = Look { colour: false, columns: 80, terminal: true, full: true };

@@ -66,7 +66,9 @@ impl Played {
     pub(crate) fn spawn(mut command: CommandBuilder, columns: u16, rows: u16) -> Self {
         let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
-        command.env("TERM", "xterm-256color");
+        if !command.iter_extra_env_as_str().any(|(name, _)| name == "TERM") {
+            command.env("TERM", "xterm-256color");
+        }
         let starting = super::desk::starting();
         let child = pair.slave.spawn_command(command).unwrap();
         drop(starting);
