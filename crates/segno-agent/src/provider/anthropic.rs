@@ -31,6 +31,7 @@ struct Body<'a> {
     model: &'a str,
     max_tokens: u32,
     stream: bool,
+    metadata: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +43,6 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Value>,
     messages: Vec<Message<'a>>,
-    metadata: Value,
 }
 
 #[derive(Serialize)]

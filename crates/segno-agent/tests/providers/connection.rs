@@ -132,7 +132,10 @@ async fn failures_say_what_to_do_and_never_the_key() {
             "Key: anthropic: the API key was not accepted (HTTP 401); set ANTHROPIC_API_KEY or put the key into the configuration\n",
         ),
         (echo, "Refused: anthropic: what is [key]? (HTTP 400)\n"),
-        (moved, "Refused: anthropic: no explanation (HTTP 301)\n"),
+        (
+            moved,
+            "Refused: anthropic: the server redirects to http://127.0.0.1:9/ (HTTP 301), which is not followed; is the base URL right?\n",
+        ),
     ];
     for (answer, expected) in table {
         let (_, outcome) = call(ProviderId::Anthropic, "claude-x", answer).await;
