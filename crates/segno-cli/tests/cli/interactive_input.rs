@@ -175,6 +175,7 @@ fn a_narrow_terminal_is_enough() {
     assert!(desk.project().join("x").exists());
     segno.send("/help\r");
     segno.wait_for("/quit");
+    segno.ready();
     segno.send("\x04");
     assert_eq!(segno.exit_code(), 0);
 }
