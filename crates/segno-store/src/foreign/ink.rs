@@ -52,7 +52,8 @@ pub(super) fn recognises(head: &Head<'_>) -> bool {
         "branchSummary" | "thinkingLevelChange" => is_entry(row),
         "session_model" => row.get("modelId").is_some(),
         "position" => row.get("leafId").is_some(),
-        "compaction" => row.get("retainedTail").is_some(),
+        // pi's fourth version has the same, in an envelope.
+        "compaction" => row.get("retainedTail").is_some() && row.get("kind").is_none(),
         _ => false,
     };
     let by_header = rows.first().is_some_and(is_header)

@@ -231,11 +231,13 @@ pub(super) fn readable<'b>(
     if bytes.is_empty() {
         return None;
     }
-    if std::str::from_utf8(bytes).is_err() {
-        let sentence = "The line holds bytes that are no UTF-8.";
-        out.found("bad-utf8", Warning, at, sentence, "Each stands as U+FFFD.");
-    } else if !has_surrogate_escape(bytes) {
-        return Some(String::from_utf8_lossy(bytes));
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !has_surrogate_escape(bytes) => return Some(Cow::Borrowed(text)),
+        Ok(_) => {}
+        Err(_) => {
+            let sentence = "The line holds bytes that are no UTF-8.";
+            out.found("bad-utf8", Warning, at, sentence, "Each stands as U+FFFD.");
+        }
     }
     let text = readable_json(bytes);
     if std::str::from_utf8(bytes).is_ok_and(|before| before != text) {

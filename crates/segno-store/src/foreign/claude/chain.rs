@@ -84,6 +84,8 @@ pub(super) struct Chain {
     calls: Calls,
     /// The records that hold results, by the call's id.
     results: HashMap<Key, Seq>,
+    /// The output tokens of the responses, as far as they were told.
+    spent: HashMap<Key, u64>,
     begun: bool,
 }
 
@@ -264,6 +266,7 @@ impl Chain {
             reply.calls().map(|call| (call.id.clone(), call.name.clone())).collect();
         let lane = step.lane;
         step.key = None;
+        self.spend(&mut step.meta.response, &mut reply.usage);
         step.drafts = vec![Draft::Body(Body::Message(Box::new(Message::Assistant(reply))))];
         let node = self.place(step, out);
         for (key, print) in keys {
@@ -276,6 +279,18 @@ impl Chain {
         }
         for step in held {
             self.place(step, out);
+        }
+    }
+
+    /// Usage stands on one record of a response, also when others' rows divided it; more than was told
+    /// before replaces that.
+    fn spend(&mut self, response: &mut Option<String>, usage: &mut Option<Usage>) {
+        let (Some(id), Some(now)) = (&response, &usage) else { return };
+        let told = self.spent.entry(Key::of(id)).or_default();
+        if *told > 0 && now.output <= *told {
+            (*response, *usage) = (None, None);
+        } else {
+            *told = now.output;
         }
     }
 

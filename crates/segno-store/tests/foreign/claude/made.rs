@@ -108,7 +108,21 @@ fn results_between_the_rows_of_one_response_do_not_divide_it() {
     assert_eq!(view.records.iter().filter(|read| read.response.is_some()).count(), 2);
 }
 
-/// Covers: G3, #101.
+/// Covers: #155.
+#[test]
+fn a_response_that_something_else_divides_is_counted_once() {
+    let view = read(&[
+        user("u<-", "go"),
+        reply("a<u", "m", &text("one")),
+        user("v<a", "wait"),
+        reply("b<v", "m", &text("two")),
+    ]);
+    assert_eq!(said(&view)[1..], ["assistant: one", "user: wait", "assistant: two"]);
+    assert_eq!(super::replies(&view).iter().filter(|reply| reply.usage.is_some()).count(), 1);
+    assert_eq!(view.records.iter().filter(|read| read.response.is_some()).count(), 1);
+}
+
+/// Covers: G3.
 #[test]
 fn a_row_that_is_written_twice_counts_once() {
     let rows = [
@@ -263,7 +277,7 @@ fn results_that_were_taken_out_or_replaced_are_edits() {
     assert!(said(&view).contains(&"result c1: long".to_owned()));
 }
 
-/// Covers: G7, #43.
+/// Covers: G7.
 #[test]
 fn outcomes_are_what_the_rows_establish() {
     let refused = "The user doesn't want to proceed with this tool use.";
@@ -370,7 +384,6 @@ fn what_the_agent_puts_on_the_persons_side_is_a_notice() {
     assert!(kept(&view).contains(&"claude.assistant"));
 }
 
-/// Covers: #100, #140.
 #[test]
 fn subagents_in_the_sessions_own_file_have_trees_of_their_own() {
     let side = |mut row: String, agent: Option<&str>| {
