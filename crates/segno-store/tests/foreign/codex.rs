@@ -74,7 +74,7 @@ fn read(path: &Path) -> View {
 /// Lines of a rollout, written from payloads in order.
 fn rollout(id: &str, rows: &[(&str, &str)]) -> String {
     let header = format!(
-        r#"{{"timestamp":"2026-03-02T09:00:00.000Z","type":"session_meta","payload":{{"id":"{id}","timestamp":"2026-03-02T09:00:00.000Z","cwd":"/srv/work/kiln","cli_version":"0.150.0","source":"cli","model_provider":"openai"}}}}"#
+        r#"{{"timestamp":"2026-03-02T09:00:00.000Z","type":"session_meta","payload":{{"id":"{id}","timestamp":"2026-03-02T09:00:00.000Z","cwd":"/srv/kiln","cli_version":"0.150.0","source":"cli","model_provider":"openai"}}}}"#
     );
     let mut lines = vec![header];
     for (i, (kind, payload)) in rows.iter().enumerate() {
@@ -401,7 +401,7 @@ fn marks_and_blank_lines_are_no_damage() {
         "assistant: END-08 scheduled for 06:12.",
     ];
     assert_eq!(said(&view), expected);
-    assert_eq!(view.facts.cwd.as_deref(), Some("/srv/work/kiln"));
+    assert!(view.facts.cwd.is_some_and(|cwd| cwd.ends_with("/kiln")));
     context(&name);
 }
 
@@ -436,7 +436,7 @@ fn the_first_prompt_may_come_late() {
     assert_eq!(said(&view).last().map(String::as_str), Some("assistant: Converted."));
 }
 
-/// Covers: #132, #37 of the cases, G13. Unknown rows, items, pieces and fields are kept as they are.
+/// Covers: #130, #131, #132, G13. Unknown rows, items, pieces and fields are kept as they are.
 #[test]
 fn what_is_not_known_is_kept() {
     let name = case("37-unknown-variants");
@@ -475,7 +475,7 @@ fn what_is_not_known_is_kept() {
     );
 }
 
-/// Covers: #147, #12382 of Codex. A turn that began and did not end is interrupted. (Whether a process is
+/// Covers: #146, #147. A turn that began and did not end is interrupted. (Whether a process is
 /// at it is seen from its lock.)
 #[test]
 fn a_turn_without_an_end_is_interrupted() {
@@ -593,7 +593,7 @@ fn the_oldest_files_are_read() {
 #[test]
 fn other_tools_images_and_settings() {
     let view = scene(&[
-        r#"row turn_context {"cwd":"/srv/work/other","model":"gpt-5","effort":"high"}"#,
+        r#"row turn_context {"cwd":"/srv/other","model":"gpt-5","effort":"high"}"#,
         r#"item {"type":"message","role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}"#,
         r#"item {"type":"local_shell_call","call_id":"c1","status":"completed","action":{"type":"exec","command":["ls"]}}"#,
         r#"item {"type":"custom_tool_call","call_id":"c2","name":"apply_patch","input":"*** Begin"}"#,
@@ -601,7 +601,7 @@ fn other_tools_images_and_settings() {
         "result c1: a.txt",
         r#"item {"type":"custom_tool_call_output","call_id":"c2","output":[{"type":"input_text","text":"done"},{"type":"input_image","image_url":"data:image/jpeg;base64,BBBB"}]}"#,
         r#"event {"type":"thread_name_updated","thread_id":"x","thread_name":"pictures"}"#,
-        r#"row turn_context {"cwd":"/srv/work/other","model":"gpt-5-mini","collaboration_mode":{"mode":"default","settings":{"reasoning_effort":"low"}}}"#,
+        r#"row turn_context {"cwd":"/srv/other","model":"gpt-5-mini","collaboration_mode":{"mode":"default","settings":{"reasoning_effort":"low"}}}"#,
         r#"row inter_agent_communication {"author":"/root/a","recipient":"/root","content":"found it","trigger_turn":true}"#,
         "agent: ok",
     ]);
@@ -621,7 +621,7 @@ fn other_tools_images_and_settings() {
     assert_eq!(said(&view), expected);
     assert_eq!(notices(&view), ["agent"]);
     assert_eq!(view.facts.named.as_deref(), Some("pictures"));
-    assert_eq!(view.facts.cwd.as_deref(), Some("/srv/work/other"));
+    assert_eq!(view.facts.cwd.as_deref(), Some("/srv/other"));
     let models: Vec<String> = messages(&view)
         .iter()
         .filter_map(|(_, message)| match message {

@@ -3,7 +3,7 @@
 use super::*;
 use segno_store::foreign::ForeignError;
 
-/// Covers: #133. Doubled and missing numbers are told; nothing around them is lost.
+/// Covers: G3. Doubled and missing numbers are told; nothing around them is lost.
 #[test]
 fn numbers_of_lines_are_checked() {
     let text = String::from_utf8(corpus(&fixture("multi-turn-tools"))).expect("text");

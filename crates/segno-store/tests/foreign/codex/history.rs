@@ -77,7 +77,7 @@ fn a_compaction_gives_the_replacement_and_what_follows() {
     assert_eq!(prompts(&view).len(), 3);
 }
 
-/// Covers: #36 of the cases, group Q. The fork's own part is what it adds.
+/// Covers: #157. The fork's own part is what it adds.
 #[test]
 fn tokens_of_a_fork_count_once() {
     let dir = "cases/36-fork-usage/rollout-2026-03-02T09-00-00-019c0000-0024-7000-8000-0000000000";
@@ -233,7 +233,7 @@ fn copying_fork(id: &str, of: &str, original: &str, own: &[&str]) -> String {
     [header].into_iter().chain(copies).chain(own).collect::<Vec<_>>().join("\n")
 }
 
-/// Covers: group Q of the reports.
+/// Covers: #157.
 #[test]
 fn copied_records_are_told_from_a_forks_own() {
     let count = |total: u32| {
