@@ -315,7 +315,7 @@ pub(super) fn fingerprint(message: &Message) -> u64 {
         Message::Tool(result) => {
             3_u8.hash(&mut hasher);
             result.call_id.hash(&mut hasher);
-            result.content.iter().for_each(|block| hash_block(block, &mut hasher));
+            result.content.iter().for_each(|block| hash_output(block, &mut hasher));
         }
     }
     hasher.finish()
@@ -325,6 +325,16 @@ fn hash_block(block: &Block, hasher: &mut DefaultHasher) {
     match block {
         Block::Text { text } | Block::Image { data: text, .. } => text.head().hash(hasher),
         Block::Unknown => 4_u8.hash(hasher),
+    }
+}
+
+/// An output is known by its call; what may have been cut off is the end.
+fn hash_output(block: &Block, hasher: &mut DefaultHasher) {
+    if let Block::Text { text } = block {
+        let bytes = text.head().as_bytes();
+        (bytes.len(), &bytes[..bytes.len().min(256)]).hash(hasher);
+    } else {
+        hash_block(block, hasher);
     }
 }
 

@@ -159,7 +159,7 @@ impl Thread {
             // A fork's own lines go on with the numbers of its base.
             self.ordinals.next = first_ordinal(line.row.payload);
         }
-        let content = line.row.payload.map_or(0, |payload| mark(payload.get()));
+        let content = line.row.payload.map_or("", RawValue::get);
         match self.ordinals.take(ordinal, content) {
             Numbered::Well => true,
             Numbered::Gap(missing) => {

@@ -120,8 +120,8 @@ impl Written {
 pub(super) struct Ordinals {
     /// The next one; none before the first.
     pub(super) next: Option<u64>,
-    /// A line's content, to tell a doubled line from a doubled number.
-    last: u64,
+    /// The last line's content, to tell a doubled line from a doubled number.
+    last: String,
 }
 
 /// What is the matter with a line's number.
@@ -138,16 +138,18 @@ pub(super) enum Numbered {
 }
 
 impl Ordinals {
-    pub(super) fn take(&mut self, ordinal: u64, content: u64) -> Numbered {
-        let before = std::mem::replace(&mut self.last, content);
+    pub(super) fn take(&mut self, ordinal: u64, content: &str) -> Numbered {
         let next = self.next.unwrap_or(0);
         self.next = Some(next.max(ordinal.saturating_add(1)));
-        match ordinal.checked_sub(next) {
+        let found = match ordinal.checked_sub(next) {
             Some(0) => Numbered::Well,
             Some(missing) => Numbered::Gap(missing),
-            None if ordinal + 1 == next && content == before => Numbered::Twice,
+            None if ordinal + 1 == next && content == self.last => Numbered::Twice,
             None => Numbered::Again,
-        }
+        };
+        self.last.clear();
+        self.last.push_str(content);
+        found
     }
 }
 
@@ -158,16 +160,16 @@ mod tests {
     #[test]
     fn numbers_are_followed() {
         let rows = [
-            (0, 1, Numbered::Well),
-            (1, 2, Numbered::Well),
-            (1, 2, Numbered::Twice),
-            (1, 3, Numbered::Again),
-            (2, 4, Numbered::Well),
-            (5, 5, Numbered::Gap(2)),
-            (3, 6, Numbered::Again),
-            (6, 7, Numbered::Well),
-            (u64::MAX, 8, Numbered::Gap(u64::MAX - 7)),
-            (u64::MAX, 9, Numbered::Well),
+            (0, "1", Numbered::Well),
+            (1, "2", Numbered::Well),
+            (1, "2", Numbered::Twice),
+            (1, "3", Numbered::Again),
+            (2, "4", Numbered::Well),
+            (5, "5", Numbered::Gap(2)),
+            (3, "6", Numbered::Again),
+            (6, "7", Numbered::Well),
+            (u64::MAX, "8", Numbered::Gap(u64::MAX - 7)),
+            (u64::MAX, "9", Numbered::Well),
         ];
         let mut ordinals = Ordinals::default();
         for (ordinal, content, expected) in rows {
