@@ -59,7 +59,7 @@ fn outcomes(view: &View) -> Vec<Outcome> {
     view.records.iter().filter_map(|r| outcome(r.record.body())).collect()
 }
 
-/// Covers: #38. A call is written again when it has finished, its result in three places, and resuming
+/// A call is written again when it has finished, its result in three places, and resuming
 /// writes everything once more: all of it is read once.
 #[test]
 fn a_resumed_session_is_read_once() {
@@ -336,7 +336,7 @@ fn put(path: &Path, text: &str) {
 fn sessions_and_subagents_are_found_with_their_project() {
     let home = tempfile::tempdir().expect("a folder");
     let gemini = home.path().join(".gemini");
-    put(&gemini.join("projects.json"), "{\"projects\":{\"/work/app\":\"app\"}}");
+    put(&gemini.join("projects.json"), "{\"projects\":{\"/srv/app\":\"app\"}}");
     put(&gemini.join("tmp/app/chats/session-2026-01-01T00-00-aaaaaaaa.jsonl"), &plain());
     put(&gemini.join("tmp/app/chats/parent-id/child-id.jsonl"), &plain());
     put(&gemini.join("tmp/0123abc/chats/session-2026-01-01T00-00-bbbbbbbb.json"), "{}");
@@ -356,8 +356,8 @@ fn sessions_and_subagents_are_found_with_their_project() {
     let read = |session: &Located| View::transcript(session).expect("it is read");
     let child = read(&found[2]);
     assert_eq!(child.facts.parent.as_deref(), Some("parent-id"));
-    assert_eq!(child.facts.cwd.as_deref(), Some("/work/app"));
-    assert_eq!(read(&found[3]).facts.cwd.as_deref(), Some("/work/app"));
+    assert_eq!(child.facts.cwd.as_deref(), Some("/srv/app"));
+    assert_eq!(read(&found[3]).facts.cwd.as_deref(), Some("/srv/app"));
     assert_eq!(read(&found[3]).facts.parent, None);
     assert_eq!(read(&found[1]).facts.cwd, None);
     let moved = [("GEMINI_CLI_HOME".to_owned(), home.path().display().to_string())];

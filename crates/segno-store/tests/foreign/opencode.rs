@@ -96,7 +96,7 @@ impl Home {
     /// A session with messages and parts `(id, time, data, parts)`, written in this order.
     fn write(&self, messages: &[(&str, i64, Value, Vec<Value>)]) {
         let writer = self.writer();
-        let row = json!({"id": "ses_1", "project_id": "p", "slug": "s", "directory": "/work/app",
+        let row = json!({"id": "ses_1", "project_id": "p", "slug": "s", "directory": "/srv/app",
             "title": "t", "version": "1.18.33", "time_created": 5, "time_updated": 6});
         insert(&writer, "session", &row);
         for (id, time, data, parts) in messages {
@@ -300,7 +300,7 @@ fn a_todo_list_is_a_task() {
     }
 }
 
-/// Covers: #45. A finished summary is the boundary; what OpenCode says after it is no prompt.
+/// A finished summary is the boundary; what OpenCode says after it is no prompt.
 #[test]
 fn a_summary_that_was_asked_for_is_the_boundary() {
     let home = Home::full();
@@ -331,7 +331,7 @@ fn a_summary_that_was_not_asked_for_is_a_reply() {
     assert!(sent.contains(&"user: go_after_compact_kill".to_owned()), "{sent:?}");
 }
 
-/// Covers: #165. The second engine, from rows of the real database.
+/// The second engine, from rows of the real database.
 #[test]
 fn the_second_engine_is_read_in_its_own_order() {
     let home = Home::full();
@@ -399,7 +399,7 @@ fn an_export_without_messages_is_an_error_that_says_why() {
     assert_eq!(codes, ["empty-export"]);
 }
 
-/// Covers: #109, #90. Ids and times go backwards; rows do not.
+/// Covers: #109. Ids and times go backwards; rows do not.
 #[test]
 fn rows_are_read_in_the_order_of_writing_whatever_the_clock_says() {
     let home = Home::fresh();
@@ -510,7 +510,7 @@ fn a_reverted_end_is_off_the_path() {
     assert!(said(&home.view(EDITED)).contains(&"assistant: Edited. ".to_owned()));
 }
 
-/// Covers: #12. One bad row costs that row.
+/// One bad row costs that row.
 #[test]
 fn a_row_that_is_no_json_costs_only_itself() {
     let home = Home::full();
@@ -528,7 +528,7 @@ fn a_row_that_is_no_json_costs_only_itself() {
     assert!(bad[0].sentence.contains("of the table part"), "{bad:?}");
 }
 
-/// Covers: #12, #114. Damage in the file costs what lies there, never the other sessions, and never a crash.
+/// Damage in the file costs what lies there, never the other sessions, and never a crash.
 #[test]
 fn a_damaged_database_gives_what_is_left() {
     let home = Home::full();
@@ -647,7 +647,7 @@ fn write_files(storage: &Path, exported: &Value) {
     }
 }
 
-/// Covers: #25. Sessions that the migration did not take are still found and read.
+/// Sessions that the migration did not take are still found and read.
 #[test]
 fn the_older_tree_of_files_is_read_where_the_database_lacks_a_session() {
     let home = Home::full();
