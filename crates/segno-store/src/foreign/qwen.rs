@@ -360,7 +360,7 @@ impl Thread {
         out: &mut Emitter<'_>,
     ) -> bool {
         let subtype = row.subtype.as_deref().unwrap_or("system");
-        let payload = row.system_payload.map(RawValue::get).unwrap_or("{}");
+        let payload = row.system_payload.map_or("{}", RawValue::get);
         let Ok(payload) = serde_json::from_str::<Payload<'_>>(payload) else {
             return keep(object, subtype, meta, out);
         };

@@ -140,7 +140,7 @@ const INK_CHILD: &str = "foreign/ink/-home-ada-wheel--shop/children/2026-07-04T0
 const INK_COMPACTED: &str = "foreign/ink/-home-ada-wheel--shop/2026-07-04T09-01-00_9c1d.jsonl";
 const INK_DAMAGED: &str = "foreign/ink/-home-ada-wheel--shop/2026-07-04T09-02-00_d00d.jsonl";
 
-/// Covers: ST2, ST11, ST12, ST13, MS5, TR5, LK1.
+/// Covers: ST2, ST11, ST12, ST13, MS5.
 #[test]
 fn an_ink_session_reads_with_its_branches_and_its_position() {
     let view = transcript(INK);
@@ -183,7 +183,6 @@ fn an_ink_session_reads_with_its_branches_and_its_position() {
     assert!(!sent.iter().any(|line| line.contains("Keep the bowl")), "{sent:?}");
 }
 
-/// Covers: LK1, LB7.
 #[test]
 fn an_ink_subagent_names_its_parent_role_and_version() {
     let facts = transcript(INK_CHILD).facts;
@@ -193,7 +192,7 @@ fn an_ink_subagent_names_its_parent_role_and_version() {
     assert_eq!(facts.version.as_deref(), Some("0.31.0"));
 }
 
-/// Covers: ST5, ST15, ST17, ST18, TR7.
+/// Covers: ST5, ST15, ST17, ST18.
 #[test]
 fn an_ink_compaction_keeps_its_tail_once_and_the_originals_stay() {
     let view = transcript(INK_COMPACTED);
@@ -223,7 +222,7 @@ fn an_ink_compaction_keeps_its_tail_once_and_the_originals_stay() {
     );
 }
 
-/// Covers: ST4, ST6, LK12, G3.
+/// Covers: ST4, ST6, G3.
 #[test]
 fn damage_in_an_ink_session_hides_nothing_around_it() {
     let view = transcript(INK_DAMAGED);

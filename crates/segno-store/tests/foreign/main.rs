@@ -4,6 +4,8 @@ mod scene;
 
 mod claude;
 mod codex;
+#[cfg(feature = "catalog")]
+mod databases;
 mod gemini;
 mod ink_evo;
 mod opencode;
