@@ -139,6 +139,10 @@ struct Reader {
 impl Reader {
     fn take(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
         let Ok(row) = serde_json::from_str::<Row<'_>>(object.json) else { return false };
+        if row.session_id.is_none() && row.timestamp.is_none() {
+            // A piece of a record that was cut.
+            return false;
+        }
         let at = row.timestamp.as_deref().and_then(Timestamp::parse);
         let meta = Meta { at, origin: object.origin.clone(), ..Meta::default() };
         self.facts(&row, at, out);

@@ -56,6 +56,10 @@ pub(super) fn recognises(head: &Head<'_>) -> bool {
         "compaction" => row.get("retainedTail").is_some() && row.get("kind").is_none(),
         _ => false,
     };
+    // pi's newer versions have some of these entries too.
+    if rows.iter().any(|row| row.get("version").is_some_and(|version| *version != 1)) {
+        return false;
+    }
     let by_header = rows.first().is_some_and(is_header)
         && rows.iter().skip(1).all(|row| is_entry(row) || is_inks(row));
     by_header || rows.iter().any(is_inks)
@@ -166,6 +170,8 @@ impl Reader {
                 out.record(Body::Model(change), meta);
                 true
             }
+            // A piece of an entry that was cut is none.
+            _ if row.id.is_none() || row.parent_id == Parent::Absent => false,
             "label" => self.label(row, meta, out),
             _ => self.entry(row, object, meta, out),
         }

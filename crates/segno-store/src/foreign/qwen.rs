@@ -186,6 +186,10 @@ struct Thread {
 impl Reader {
     fn take(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
         let Ok(mut row) = serde_json::from_str::<Row<'_>>(object.json) else { return false };
+        if row.uuid.is_none() && row.session_id.is_none() {
+            // A piece of a record that was cut.
+            return false;
+        }
         if !matches!(row.kind.as_str(), "user" | "assistant" | "tool_result" | "system") {
             return keep(object, &row.kind, &Meta::default(), out);
         }

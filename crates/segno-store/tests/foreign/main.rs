@@ -2,6 +2,7 @@
 
 mod scene;
 
+mod bent;
 mod claude;
 mod codex;
 #[cfg(feature = "catalog")]

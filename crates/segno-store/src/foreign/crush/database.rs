@@ -329,12 +329,11 @@ impl Reader {
         let model = ModelRef::new(provider, message.model.as_deref().unwrap_or_default());
         let mut reply = AssistantMessage::new(&model, said.reply);
         reply.stop = match said.finish.as_deref() {
-            None => StopReason::Broken,
+            None | Some("error") => StopReason::Broken,
             Some("end_turn") => StopReason::End,
             Some("tool_use") => StopReason::ToolUse,
             Some("max_tokens") => StopReason::Length,
             Some("canceled") => StopReason::Stopped,
-            Some("error") => StopReason::Broken,
             Some("content_filter") => StopReason::Refusal,
             Some(_) => StopReason::Other,
         };

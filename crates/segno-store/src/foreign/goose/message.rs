@@ -184,7 +184,7 @@ fn part(raw: &RawValue) -> Part {
             redacted: false,
         }),
         ("toolRequest" | "frontendToolRequest", Some(id)) => {
-            row.tool_call.map_or(kept, |c| call(id, c))
+            row.tool_call.map_or(kept, |c| call(id, &c))
         }
         ("toolResponse", Some(id)) => row.tool_result.map_or(kept, |r| result(id, r)),
         _ => kept,
@@ -192,7 +192,7 @@ fn part(raw: &RawValue) -> Part {
 }
 
 /// A call that could not be understood has an error in place of its name.
-fn call(id: String, call: Outcome<'_>) -> Part {
+fn call(id: String, call: &Outcome<'_>) -> Part {
     let value = call.value.and_then(|raw| serde_json::from_str::<CallValue<'_>>(raw.get()).ok());
     let (name, arguments) = match (value, call.value) {
         (Some(value), _) => (value.name, value.arguments.map_or("{}", RawValue::get).to_owned()),
