@@ -33,7 +33,7 @@ use std::path::PathBuf;
 /// Whether a file is one of goose's, by its beginning.
 pub(super) fn recognises(head: &Head<'_>) -> bool {
     #[cfg(feature = "catalog")]
-    if head.bytes.starts_with(super::sqlite::MAGIC) {
+    if head.is_sqlite() {
         return database::is_ours(head.path);
     }
     let rows: Vec<serde_json::Value> = head.objects().take(4).collect();

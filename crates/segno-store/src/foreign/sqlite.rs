@@ -126,6 +126,11 @@ impl Database {
     }
 }
 
+/// Whether a failure says that the database is damaged where it was read.
+pub(super) fn is_damage(error: &ForeignError) -> bool {
+    matches!(error, ForeignError::Database { source, .. } if is_corrupt(source))
+}
+
 /// Whether an error says that the database is damaged where it was read: other rows may be whole.
 pub(super) fn is_corrupt(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();

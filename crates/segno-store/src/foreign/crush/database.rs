@@ -27,7 +27,7 @@ const PAGE: usize = 64;
 /// Whether a database is one of Crush's, by its tables.
 pub(in crate::foreign) fn recognises(head: &Head<'_>) -> bool {
     let columns = |database: &mut Database, table| database.columns(table).unwrap_or_default();
-    head.bytes.starts_with(sqlite::MAGIC)
+    head.is_sqlite()
         && sqlite::open(head.path).is_ok_and(|mut database| {
             columns(&mut database, "messages").contains("parts")
                 && columns(&mut database, "sessions").contains("prompt_tokens")
