@@ -9,7 +9,7 @@ use crate::record::{
 };
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// `checkpoint`: the state after all records before it. Nothing older than the newest checkpoint and
 /// the kept records is needed to resume.
@@ -53,8 +53,8 @@ pub struct Checkpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_end: Option<RunEnd>,
     /// Effects that started and have no result.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub open_actions: Vec<OpenAction>,
+    #[serde(skip_serializing_if = "VecDeque::is_empty")]
+    pub open_actions: VecDeque<OpenAction>,
     /// Questions without an answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_approvals: Vec<Approval>,

@@ -37,12 +37,12 @@ pub struct Envelope {
 }
 
 /// A record as read or written: its envelope, its body and its exact bytes. The body is read when it
-/// is asked for first: whoever goes through a whole log needs few of them.
+/// is asked for first: whoever goes through a whole log needs few of them. Copies of a record share it.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// The envelope.
     pub envelope: Envelope,
-    body: OnceLock<Body>,
+    body: OnceLock<Arc<Body>>,
     /// Where the body's own members begin in a line as this version writes them; 0 in others.
     own: usize,
     /// Its checksum as stored.
@@ -62,7 +62,7 @@ impl Record {
         line: &[u8],
         offset: u64,
     ) -> Self {
-        Self { envelope, body: body.into(), own: 0, crc, offset, line: line.into() }
+        Self { envelope, body: Arc::new(body).into(), own: 0, crc, offset, line: line.into() }
     }
 
     /// A record that stands in no log (yet): one that was made from somebody else's.
@@ -73,14 +73,14 @@ impl Record {
 
     /// The content.
     pub fn body(&self) -> &Body {
-        self.body.get_or_init(|| self.read_body())
+        self.body.get_or_init(|| Arc::new(self.read_body()))
     }
 
     /// The content alone.
     #[must_use]
     pub fn into_body(self) -> Body {
         match self.body.into_inner() {
-            Some(body) => body,
+            Some(body) => Arc::unwrap_or_clone(body),
             None => Self { body: OnceLock::new(), ..self }.read_body(),
         }
     }
@@ -90,7 +90,7 @@ impl Record {
     pub fn reduced(self, keep: impl FnOnce(Body) -> Body) -> Self {
         let (envelope, own, crc, offset) = (self.envelope.clone(), self.own, self.crc, self.offset);
         let body = keep(self.into_body());
-        Self { envelope, body: body.into(), own, crc, offset, line: Arc::default() }
+        Self { envelope, body: Arc::new(body).into(), own, crc, offset, line: Arc::default() }
     }
 
     fn read_body(&self) -> Body {

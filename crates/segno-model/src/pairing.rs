@@ -171,6 +171,8 @@ struct Pairing<'a> {
     /// Calls in order, by turn and id, and by turn, id and tool; answered ones are dropped lazily.
     open: HashMap<(usize, &'a str), VecDeque<usize>>,
     open_named: HashMap<(usize, &'a str, &'a str), VecDeque<usize>>,
+    /// Calls in order, by turn and id, answered or not.
+    calls: HashMap<(usize, &'a str), Vec<usize>>,
     pairs: Pairs,
 }
 
@@ -184,6 +186,7 @@ impl<'a> Pairing<'a> {
             newest: HashMap::new(),
             open: HashMap::new(),
             open_named: HashMap::new(),
+            calls: HashMap::new(),
             pairs: Pairs::default(),
         };
         for (t, turn) in turns.iter().enumerate() {
@@ -192,6 +195,7 @@ impl<'a> Pairing<'a> {
             for (c, (id, name)) in turn.calls.iter().enumerate() {
                 new.open.entry((t, id)).or_default().push_back(c);
                 new.open_named.entry((t, id, name)).or_default().push_back(c);
+                new.calls.entry((t, id)).or_default().push(c);
             }
         }
         new
@@ -220,7 +224,9 @@ impl<'a> Pairing<'a> {
             Names::Turn => named.and_then(|t| self.open_in(t, result)),
             Names::Elsewhere => None,
         };
+        // Nothing depends on what an answered call has where an open one waits.
         let answered = named.or_else(|| self.newest.get(result.id).copied());
+        let answered = answered.filter(|_| open.is_none());
         let second = answered.and_then(|t| self.answered_in(t, result, results));
         let (candidate, at) = match (open, second) {
             (Some(at), _) => (Candidate::Open, Some(at)),
@@ -266,10 +272,9 @@ impl<'a> Pairing<'a> {
     /// The call of this id in a turn that a second result would be for: one whose result is only
     /// "unknown" before others.
     fn answered_in(&self, t: usize, result: &Reported<'a>, all: &[Reported<'a>]) -> Option<CallAt> {
-        let of_id = |c: &usize| self.turns[t].calls[*c].0 == result.id;
-        let unknown = |c: &usize| self.pairs.answers[t][*c].is_some_and(|r| !all[r].real);
-        let calls = || (0..self.turns[t].calls.len()).filter(of_id);
-        calls().find(unknown).or_else(|| calls().next()).map(|c| (t, c))
+        let unknown = |c: &&usize| self.pairs.answers[t][**c].is_some_and(|r| !all[r].real);
+        let calls = self.calls.get(&(t, result.id))?;
+        calls.iter().find(unknown).or(calls.first()).map(|c| (t, *c))
     }
 
     fn standing(&self, (t, c): CallAt, new: &Reported<'a>, all: &[Reported<'a>]) -> Standing {

@@ -99,7 +99,7 @@ impl State {
             Body::Run(run) => self.apply_run(run.run, &run.state),
             Body::Action(action) => {
                 let open = OpenAction { seq: record.seq(), action: (**action).clone() };
-                now.open_actions.push(open);
+                now.open_actions.push_back(open);
             }
             Body::Request(_) => count(&mut now.totals.requests),
             Body::Approval(approval) => self.apply_approval(approval),

@@ -262,6 +262,12 @@ pub trait SessionLog: Send {
     /// the state has moved; on failure it has not. Checkpoints are added by the log itself
     /// ([`crate::batch::plan_with_checkpoint`]). Returns one record per draft, in their order; what the log
     /// added (header, checkpoint, `repair` of a torn tail) is not among them.
+    ///
+    /// A future that is dropped before it returned leaves one of three: nothing was written and the log goes
+    /// on; the whole batch was, the state has moved and the log goes on; or nobody can know, and every
+    /// later call is [`StoreError::Poisoned`] until the session is opened again, which finds the whole batch
+    /// or nothing of it. Never is anything appended behind a part of a batch, and nothing that was dropped
+    /// counts as acknowledged.
     fn append(
         &mut self,
         drafts: Vec<Draft>,

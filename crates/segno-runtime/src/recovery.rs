@@ -20,13 +20,14 @@
 //! The first rule claims no more than is known: an intent is durable before its effect starts, and it is
 //! written after the answer, so an open question proves that nothing had started.
 
-use segno_model::Checkpoint;
-use segno_model::checkpoint::OpenRun;
+use segno_model::checkpoint::{OpenAction, OpenRun};
 use segno_model::context::{UNKNOWN_OUTCOME, Unanswered};
 use segno_model::record::{
     Block, Body, Compaction, CompactionState, Established, Message, Outcome, Run, RunEnd, RunState,
     ToolMessage,
 };
+use segno_model::{Checkpoint, Seq};
+use std::collections::HashSet;
 
 /// The reason that an interrupted run's end carries.
 pub const INTERRUPTED: &str = "interrupted: the process ended during the run";
@@ -37,18 +38,19 @@ const NEVER_ALLOWED: &str = "Not run: Segno was interrupted while it waited for 
 
 /// The records that settle what was left open, in the order in which they are to be appended.
 pub(crate) fn settle(state: &Checkpoint, unanswered: &[Unanswered]) -> Vec<Body> {
-    let mut calls: Vec<Unanswered> = unanswered.to_vec();
-    let others = state.open_actions.iter().map(|open| Unanswered {
-        call_seq: open.action.call_seq,
-        call_id: open.action.call_id.clone(),
-        name: open.action.tool.clone(),
-    });
-    for other in others {
-        if !calls.iter().any(|c| c.call_seq == other.call_seq && c.call_id == other.call_id) {
-            calls.push(other);
+    let open = Open::of(state);
+    let mut settled: HashSet<CallKey<'_>> =
+        unanswered.iter().map(|call| (call.call_seq, call.call_id.as_str())).collect();
+    let mut bodies: Vec<Body> = unanswered
+        .iter()
+        .map(|call| open.result((call.call_seq, call.call_id.as_str()), &call.name))
+        .collect();
+    for OpenAction { action, .. } in &state.open_actions {
+        let key = (action.call_seq, action.call_id.as_str());
+        if settled.insert(key) {
+            bodies.push(open.result(key, &action.tool));
         }
     }
-    let mut bodies: Vec<Body> = calls.iter().map(|call| result(state, call)).collect();
     if state.open_compaction.is_some() {
         let failed = Compaction::marker(CompactionState::Failed, Some(INTERRUPTED.to_owned()));
         bodies.push(Body::Compaction(Box::new(failed)));
@@ -66,31 +68,45 @@ fn end_of(open: &OpenRun) -> Body {
     Body::Run(Run { run: open.run, state: RunState::Ended { end, reason } })
 }
 
-fn result(state: &Checkpoint, call: &Unanswered) -> Body {
-    let is_it = |seq: u64, id: &str| seq == call.call_seq && id == call.call_id;
-    let asked = state.open_approvals.iter().any(|a| is_it(a.call_seq, &a.call_id));
-    let began = state.open_actions.iter().any(|a| is_it(a.action.call_seq, &a.action.call_id));
-    let (text, outcome) = if asked && !began {
-        (NEVER_ALLOWED, Outcome::NotRun)
-    } else {
-        (UNKNOWN_OUTCOME, Outcome::Unknown)
-    };
-    Body::Message(Box::new(Message::Tool(ToolMessage {
-        call_id: call.call_id.clone(),
-        call_seq: Some(call.call_seq),
-        name: call.name.clone(),
-        content: vec![Block::text(text)],
-        whole: None,
-        is_error: true,
-        outcome,
-        established: Established::Recovery,
-    })))
+/// A call's record, and the id that it has there.
+type CallKey<'a> = (Seq, &'a str);
+
+/// What was asked about calls, and which of them began.
+struct Open<'a> {
+    asked: HashSet<CallKey<'a>>,
+    began: HashSet<CallKey<'a>>,
+}
+
+impl<'a> Open<'a> {
+    fn of(state: &'a Checkpoint) -> Self {
+        let asked = state.open_approvals.iter().map(|a| (a.call_seq, a.call_id.as_str()));
+        let actions = state.open_actions.iter().map(|open| &open.action);
+        let began = actions.map(|a| (a.call_seq, a.call_id.as_str()));
+        Self { asked: asked.collect(), began: began.collect() }
+    }
+
+    fn result(&self, call: CallKey<'_>, name: &str) -> Body {
+        let (text, outcome) = if self.asked.contains(&call) && !self.began.contains(&call) {
+            (NEVER_ALLOWED, Outcome::NotRun)
+        } else {
+            (UNKNOWN_OUTCOME, Outcome::Unknown)
+        };
+        Body::Message(Box::new(Message::Tool(ToolMessage {
+            call_id: call.1.to_owned(),
+            call_seq: Some(call.0),
+            name: name.to_owned(),
+            content: vec![Block::text(text)],
+            whole: None,
+            is_error: true,
+            outcome,
+            established: Established::Recovery,
+        })))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_model::checkpoint::OpenAction;
     use segno_model::record::{Action, Approval, ApprovalState, ReplayClass};
 
     fn open_run(stopping: bool) -> OpenRun {
@@ -146,7 +162,7 @@ mod tests {
                     let state = Checkpoint {
                         open_run: run.map(open_run),
                         open_compaction: compaction,
-                        open_actions: actions,
+                        open_actions: actions.into(),
                         ..Checkpoint::default()
                     };
                     let unanswered: Vec<_> = calls
@@ -193,6 +209,7 @@ mod tests {
         ];
         for (open_actions, call, expected) in cases {
             let open_approvals = vec![asked.clone()];
+            let open_actions = open_actions.into();
             let state = Checkpoint { open_actions, open_approvals, ..Checkpoint::default() };
             assert_eq!(text(&settle(&state, &[call])), expected);
         }

@@ -109,7 +109,7 @@ impl<L: SessionLog> Session<L> {
 
     fn whole_context(&self) -> Context {
         let records: Vec<&Record> = self.records.values().collect();
-        context::build(&records, self.state().tip())
+        context::build_untraced(&records, self.state().tip())
     }
 
     /// Appends records, with recovery's and the queued ones in front of them.

@@ -5,8 +5,9 @@
 use crate::Done;
 use crate::measure::{Pairs, Row, median, show, timed};
 use segno_model::batch::Draft;
+use segno_model::record::Message;
 use segno_model::store::{Ids, Level, SessionLog, SessionStore};
-use segno_model::{SessionId, Timestamp};
+use segno_model::{Body, SessionId, Timestamp, line};
 use segno_store::catalog::{Catalog, Filter};
 use segno_store::{FileStore, RealDisk, UuidIds};
 use segno_testkit::sessions::{self, Shape};
@@ -41,40 +42,55 @@ pub(crate) fn put_log(store: &FileStore<RealDisk>, shape: Shape) -> Done<(Sessio
     Ok((id, written.bytes))
 }
 
-/// Appends of replies of two sizes at both levels, each followed by a bare write of the same bytes.
+/// Appends of replies of two sizes at both levels, each followed by a bare write of the same bytes; at
+/// `written` also by everything that the format and the guarantees ask for, done by hand.
 pub(crate) fn append(home: &Path) -> Done<Vec<Row>> {
     let mut rows = Vec::new();
     for (level, count) in [(Level::Synced, 300), (Level::Written, 4000)] {
         for size in [500, 16_000] {
-            let pairs = append_pairs(&home.join(format!("{level:?}-{size}")), level, size, count)?;
+            let appends = appends(&home.join(format!("{level:?}-{size}")), level, size, count)?;
+            let Appends { ours, bare, by_hand } = appends;
             let (what, floor, budget) = match level {
                 Level::Synced => ("synced", "write + fdatasync", 1.15),
                 Level::Written => ("written", "write", 2.0),
             };
-            rows.push(pairs.row(&format!("append {size} bytes, {what}"), floor, budget));
+            let what = format!("append {size} bytes, {what}");
+            rows.push(Pairs { ours: ours.clone(), floor: bare }.row(&what, floor, budget));
+            if level == Level::Written {
+                let pairs = Pairs { ours, floor: by_hand };
+                rows.push(pairs.row(&what, "look + JSON + checksum + write", 1.5));
+            }
         }
     }
     Ok(rows)
 }
 
-fn append_pairs(home: &Path, level: Level, size: usize, count: usize) -> Done<Pairs> {
+#[derive(Default)]
+struct Appends {
+    ours: Vec<Duration>,
+    bare: Vec<Duration>,
+    /// Looks at the path, encodes the reply, checksums the line, writes.
+    by_hand: Vec<Duration>,
+}
+
+fn appends(home: &Path, level: Level, size: usize, count: usize) -> Done<Appends> {
     let store = FileStore::new(RealDisk, home);
     let id = UuidIds.session_id();
     let mut log = store.create(sessions::header(id.clone()));
-    let text = "cargo test: \"ok\"\n".repeat(size / 17);
+    // Text as a session has it: a piece of source code.
+    let text: String = include_str!("logs.rs").chars().cycle().take(size).collect();
     let body = sessions::answer(&text);
     now(log.append(vec![Draft::new(Timestamp(0), body.clone())], Level::Synced))?;
-    let (ours, mut bare) = (
-        File::open(store.log_path(&id)?)?,
-        OpenOptions::new().append(true).create(true).open(home.join("bare"))?,
-    );
-    let (mut pairs, mut bytes) = (Pairs::default(), Vec::new());
+    let path = store.log_path(&id)?;
+    let file = |name| OpenOptions::new().append(true).create(true).open(home.join(name));
+    let (ours, mut bare, mut hand) = (File::open(&path)?, file("bare")?, file("by-hand")?);
+    let (mut appends, mut bytes) = (Appends::default(), Vec::new());
     for _ in 0..count {
         let before = log.bytes();
         let drafts = vec![Draft::new(Timestamp(0), body.clone())];
         let (took, done) = timed(|| now(log.append(drafts, level)));
         done?;
-        pairs.ours.push(took);
+        appends.ours.push(took);
         bytes.resize(usize::try_from(log.bytes() - before)?, 0);
         ours.read_exact_at(&mut bytes, before)?;
         let (took, done) = timed(|| {
@@ -82,9 +98,23 @@ fn append_pairs(home: &Path, level: Level, size: usize, count: usize) -> Done<Pa
             if level == Level::Synced { bare.sync_data() } else { Ok(()) }
         });
         done?;
-        pairs.floor.push(took);
+        appends.bare.push(took);
+        if level == Level::Written {
+            let (took, done) = timed(|| by_hand(&path, &body, &bytes, &mut hand));
+            done?;
+            appends.by_hand.push(took);
+        }
     }
-    Ok(pairs)
+    Ok(appends)
+}
+
+fn by_hand(path: &Path, body: &Body, bytes: &[u8], file: &mut File) -> Done<()> {
+    let Body::Message(message) = body else { return Err("a reply is a message".into()) };
+    let Message::Assistant(reply) = &**message else { return Err("it is no reply".into()) };
+    std::hint::black_box(fs::metadata(path)?);
+    std::hint::black_box(serde_json::to_vec(reply)?);
+    std::hint::black_box(line::checksum(bytes));
+    Ok(file.write_all(bytes)?)
 }
 
 /// A whole log in memory, verified record by record.

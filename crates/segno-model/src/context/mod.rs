@@ -165,6 +165,13 @@ pub const LOST_BEGINNING_NOTICE: &str = "(Segno: what came before this is not av
 /// [`needed`] gives the same messages. Records may be owned or borrowed.
 #[must_use]
 pub fn build<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Context {
+    let parts = Parts::new(records, tip);
+    Context { trace: parts.trace(), ..parts.context() }
+}
+
+/// As [`build`], without the trace: what a request is made from.
+#[must_use]
+pub fn build_untraced<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Context {
     Parts::new(records, tip).context()
 }
 
@@ -210,6 +217,7 @@ impl<'a> Parts<'a> {
         Self { records, edits, places, nodes, results }
     }
 
+    /// The context without its trace.
     fn context(&self) -> Context {
         let findings = self.places.findings.clone();
         let mut context = Context { findings, ..Context::default() };
@@ -221,7 +229,6 @@ impl<'a> Parts<'a> {
             let seq = last.seq;
             context.push_notice(seq, CONTINUE_NOTICE);
         }
-        context.trace = self.trace();
         context
     }
 
@@ -280,10 +287,10 @@ impl Context {
         match said {
             Said::Nothing => {}
             Said::User(content) => {
-                self.messages.push(ContextMessage::User { seq, content: content.clone() });
+                self.messages.push(ContextMessage::User { seq, content: content.to_vec() });
             }
             Said::Assistant { blocks, native, of } => {
-                let mut content = blocks.clone();
+                let mut content = blocks.to_vec();
                 let mut renamed = false;
                 let mut answers = Vec::new();
                 for (index, call) in calls_mut(&mut content).enumerate() {

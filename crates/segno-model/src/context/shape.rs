@@ -9,6 +9,7 @@ use crate::line::Record;
 use crate::record::{
     AssistantBlock, AssistantMessage, Block, Body, ContextEdit, Message, Native, StopReason, Text,
 };
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A record as it is sent.
@@ -19,9 +20,9 @@ pub(super) struct Shaped<'a> {
 
 pub(super) enum Said<'a> {
     Nothing,
-    User(Vec<Block>),
+    User(Cow<'a, [Block]>),
     Assistant {
-        blocks: Vec<AssistantBlock>,
+        blocks: Cow<'a, [AssistantBlock]>,
         /// Only when they can be sent as they are.
         native: Option<&'a Native>,
         of: &'a AssistantMessage,
@@ -65,7 +66,10 @@ impl<'a> Edits<'a> {
     /// What stands in a record's place; none with a replacement that is empty.
     fn replacement(&self, seq: Seq) -> Option<Option<Vec<Block>>> {
         let edit = self.0.get(&seq)?;
-        let content = if edit.edit == "replace" { sendable(&edit.content) } else { Vec::new() };
+        let content = match edit.edit.as_str() {
+            "replace" => sendable(&edit.content).into_owned(),
+            _ => Vec::new(),
+        };
         Some(Some(content).filter(|c| !c.is_empty()))
     }
 }
@@ -80,41 +84,42 @@ pub(super) fn shape<'a>(record: &'a Record, edits: &Edits<'_>) -> Shaped<'a> {
             let edited = edit.map(|content| content.unwrap_or_else(left_out));
             let body = edited.or_else(|| summary.map(|text| vec![Block::Text { text }]));
             let body = body.unwrap_or_else(|| vec![Block::text(NO_SUMMARY)]);
-            whole(framed(&HISTORY, body))
+            whole(framed(&HISTORY, body).into())
         }
         (_, Some(None)) => Shaped { content: Content::Omitted, said: Said::Nothing },
         (Body::Message(message), Some(Some(blocks))) => match &**message {
             Message::Assistant(reply) => {
                 let text = texts(&blocks);
-                let blocks = vec![AssistantBlock::Text { text }];
+                let blocks = vec![AssistantBlock::Text { text }].into();
                 let said = Said::Assistant { blocks, native: None, of: reply };
                 Shaped { content: Content::Edited, said }
             }
-            _ => Shaped { content: Content::Edited, said: Said::User(blocks) },
+            _ => edited(blocks),
         },
-        (Body::BranchSummary(_), Some(Some(blocks))) => {
-            Shaped { content: Content::Edited, said: Said::User(framed(&BRANCH, blocks)) }
-        }
-        (Body::Custom(_), Some(Some(blocks))) => {
-            Shaped { content: Content::Edited, said: Said::User(blocks) }
-        }
+        (Body::BranchSummary(_), Some(Some(blocks))) => edited(framed(&BRANCH, blocks)),
+        (Body::Custom(_), Some(Some(blocks))) => edited(blocks),
         (Body::Message(message), None) => match &**message {
             Message::User(user) => whole(sendable(&user.content)),
             Message::Assistant(reply) => assistant(reply),
             Message::Tool(_) => Shaped { content: Content::Empty, said: Said::Nothing },
         },
-        (Body::BranchSummary(branch), None) if is_blank(&branch.summary) => whole(Vec::new()),
+        (Body::BranchSummary(branch), None) if is_blank(&branch.summary) => whole(Cow::default()),
         (Body::BranchSummary(branch), None) => {
-            whole(framed(&BRANCH, vec![Block::Text { text: branch.summary.clone() }]))
+            whole(framed(&BRANCH, vec![Block::Text { text: branch.summary.clone() }]).into())
         }
         (Body::Custom(custom), None) => {
-            whole(sendable(&[Block::text(custom.context.clone().unwrap_or_default())]))
+            let context = [Block::text(custom.context.clone().unwrap_or_default())];
+            whole(sendable(&context).into_owned().into())
         }
         _ => Shaped { content: Content::Unreadable, said: Said::Nothing },
     }
 }
 
-fn whole<'a>(blocks: Vec<Block>) -> Shaped<'a> {
+fn edited<'a>(blocks: Vec<Block>) -> Shaped<'a> {
+    Shaped { content: Content::Edited, said: Said::User(blocks.into()) }
+}
+
+fn whole(blocks: Cow<'_, [Block]>) -> Shaped<'_> {
     if blocks.is_empty() {
         return Shaped { content: Content::Empty, said: Said::Nothing };
     }
@@ -126,7 +131,7 @@ pub(super) fn result(seq: Seq, content: &[Block], edits: &Edits<'_>) -> Vec<Bloc
     let blocks = match edits.replacement(seq) {
         Some(Some(blocks)) => blocks,
         Some(None) => vec![Block::text(OMITTED)],
-        None => sendable(content),
+        None => sendable(content).into_owned(),
     };
     if blocks.is_empty() { vec![Block::text(EMPTY_RESULT)] } else { blocks }
 }
@@ -134,8 +139,11 @@ pub(super) fn result(seq: Seq, content: &[Block], edits: &Edits<'_>) -> Vec<Bloc
 /// A reply without what must not be replayed.
 fn assistant(reply: &AssistantMessage) -> Shaped<'_> {
     let broken = reply.partial || matches!(reply.stop, StopReason::Broken | StopReason::Stopped);
-    let blocks: Vec<_> =
-        reply.content.iter().filter(|b| is_replayable(b, broken)).cloned().collect();
+    let replayable = |block: &&AssistantBlock| is_replayable(block, broken);
+    let blocks: Cow<'_, [AssistantBlock]> = match reply.content.iter().all(|b| replayable(&b)) {
+        true => Cow::Borrowed(&reply.content),
+        false => reply.content.iter().filter(replayable).cloned().collect(),
+    };
     if blocks.iter().all(|b| matches!(b, AssistantBlock::Thinking { .. })) {
         return Shaped { content: Content::Empty, said: Said::Nothing };
     }
@@ -163,12 +171,17 @@ fn has_blank_text(reply: &AssistantMessage) -> bool {
     reply.content.iter().any(is_blank)
 }
 
-/// The blocks that a provider takes. What this version does not know is named, not dropped.
-fn sendable(blocks: &[Block]) -> Vec<Block> {
-    let kept = blocks.iter().filter(|block| match block {
-        Block::Text { text } | Block::Image { data: text, .. } => !is_blank(text),
-        Block::Unknown => true,
-    });
+/// The blocks that a provider takes; the given ones, when it takes them all. What this version does not
+/// know is named, not dropped.
+fn sendable(blocks: &[Block]) -> Cow<'_, [Block]> {
+    let is_empty = |block: &Block| match block {
+        Block::Text { text } | Block::Image { data: text, .. } => is_blank(text),
+        Block::Unknown => false,
+    };
+    if !blocks.iter().any(|block| is_empty(block) || matches!(block, Block::Unknown)) {
+        return Cow::Borrowed(blocks);
+    }
+    let kept = blocks.iter().filter(|block| !is_empty(block));
     kept.map(|block| match block {
         Block::Unknown => Block::text(UNKNOWN_BLOCK),
         known => known.clone(),

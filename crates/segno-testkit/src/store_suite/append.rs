@@ -14,6 +14,8 @@ use segno_model::record::{
 use segno_model::state::State;
 use segno_model::store::{Level, SessionLog, StoreError};
 use segno_model::{Body, Timestamp};
+use std::future::Future;
+use std::task::Poll;
 
 cases! { "append":
     /// An append returns one record per draft, in their order, with consecutive numbers. Covers: ST1, G1.
@@ -68,6 +70,9 @@ cases! { "append":
     many_batches_leave_no_gap;
     /// Every line on the medium is one intact record and ends with a line end. Covers: G2, G3.
     every_line_is_intact;
+    /// An append that is dropped before it returned has happened as a whole, or not at all, or poisons its
+    /// handle; whichever it is, reopening finds whole batches and goes on. Covers: G1, G4, G15, MS8.
+    a_dropped_append_is_whole_or_poisons;
 }
 
 async fn one_record_per_draft<H: Bench>(desk: Desk<H>) {
@@ -394,5 +399,56 @@ async fn every_line_is_intact<H: Bench>(desk: Desk<H>) {
     for (seq, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
         let record = decode(&line[..line.len() - 1], 0).expect("an intact line");
         assert_eq!(record.seq(), seq as u64);
+    }
+}
+
+/// Polls at most so many times; none when it was dropped before its end.
+async fn polled<F: Future>(times: usize, work: F) -> Option<F::Output> {
+    let mut work = std::pin::pin!(work);
+    let mut left = times;
+    std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+async fn a_dropped_append_is_whole_or_poisons<H: Bench>(desk: Desk<H>) {
+    const MOST_POLLS: usize = 64;
+    for level in [Level::Written, Level::Synced] {
+        for times in 0..=MOST_POLLS {
+            let (id, mut log, _) = desk.begun(vec![prompt("a")]).await;
+            let before = in_force(log.state());
+            let drafts = desk.drafts(vec![answer("b"), prompt("c")]);
+            let done = polled(times, log.append(drafts, level)).await;
+            let moved = in_force(log.state()) != before;
+            assert!(!moved || log.state().next_seq == 4, "{times}: half a batch");
+            assert!(done.as_ref().is_none_or(|done| done.is_ok() && moved), "{times}: {done:?}");
+            let next = desk.append(&mut log, vec![answer("d")], level).await;
+            let mut expected = match &next {
+                Ok(_) if moved => vec![vec!["a", "b", "c", "d"]],
+                Ok(_) => vec![vec!["a", "d"]],
+                Err(StoreError::Poisoned(_)) => vec![vec!["a"], vec!["a", "b", "c"]],
+                Err(e) => panic!("{times}: {e}"),
+            };
+            drop(log);
+            let mut opened = desk.open(&id).await;
+            desk.put(&mut opened.log, vec![prompt("on")]).await;
+            expected.iter_mut().for_each(|texts| texts.push("on"));
+            let all = desk.scan(&id).await;
+            assert!(
+                expected.iter().any(|texts| all.texts() == *texts),
+                "{times}: {:?}",
+                all.texts()
+            );
+            assert!(all.findings.is_empty(), "{times}: {:?}", all.findings);
+            if done.is_some() {
+                break;
+            }
+            assert!(times < MOST_POLLS, "the append came to no end in {MOST_POLLS} polls");
+        }
     }
 }

@@ -71,6 +71,9 @@ cases! { "forks":
     /// of its own. One with records of a later version cannot, as nothing tells which that is.
     /// Covers: G3, G13.
     a_source_without_its_header_is_forked_if_it_is_understood;
+    /// A fork contains only what is durable in its source: power loss leaves no fork that holds what its
+    /// source lost. Covers: G1, ST7.
+    a_fork_contains_only_what_is_durable;
 }
 
 async fn source<H: Bench>(desk: &Desk<H>) -> (SessionId, Log<H>, Vec<Record>) {
@@ -429,4 +432,21 @@ async fn a_source_without_its_header_is_forked_if_it_is_understood<H: Bench>(des
     assert!(matches!(&refused, Err(StoreError::ReadOnly(_))), "{refused:?}");
     let before = desk.fork(&id, ForkPoint::At(known)).await;
     assert_eq!(path_in(&desk, &before).await.len(), 3);
+}
+
+async fn a_fork_contains_only_what_is_durable<H: Bench>(mut desk: Desk<H>) {
+    if !desk.can(Ability::Crash) {
+        return;
+    }
+    for keep in [0, 60, 10_000] {
+        let (id, mut log, _) = source(&desk).await;
+        desk.write(&mut log, vec![prompt("only written")]).await;
+        let fork = desk.fork(&id, ForkPoint::Whole).await;
+        desk.write(&mut log, vec![prompt("written later")]).await;
+        drop(log);
+        desk.bench.crash(keep);
+        let (left, copied) = (path_in(&desk, &id).await, path_in(&desk, &fork).await);
+        assert!(left.starts_with(&copied), "the fork has {copied:?}, its source {left:?}");
+        assert!(copied.starts_with(&["1".into(), "2".into(), "3".into(), "4".into()]));
+    }
 }

@@ -12,6 +12,7 @@ use segno_model::state::State;
 use segno_model::store::{Active, Level, Owner, SessionLog, StoreError};
 use segno_model::{Body, Pos, Record, Seq, SessionId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 /// The world behind its lock.
 #[derive(Debug, Clone, Default)]
@@ -100,6 +101,23 @@ impl StrictLog {
         Ok(())
     }
 
+    fn under_lock<T>(&mut self, work: impl FnOnce(&mut Self, &mut World) -> T) -> T {
+        let shared = self.right.world.clone();
+        let mut world = shared.lock();
+        work(self, &mut world)
+    }
+
+    /// Checks and plans; nothing has changed yet.
+    fn begin(&mut self, drafts: Vec<Draft>) -> Result<(Batch, usize), StoreError> {
+        self.under_lock(|log, world| {
+            log.check_right(world)?;
+            let (batch, added) = log.plan(world, drafts)?;
+            check_batch(&log.state, log.synced, &batch)?;
+            check_mark(world, &log.right.id, log.synced)?;
+            Ok((batch, added))
+        })
+    }
+
     /// The whole batch: what the log adds of its own comes before the drafts.
     fn plan(&self, world: &World, drafts: Vec<Draft>) -> Result<(Batch, usize), StoreError> {
         let mut all = Vec::new();
@@ -162,6 +180,19 @@ impl StrictLog {
         self.synced = next_seq.checked_sub(1);
         Ok(())
     }
+}
+
+/// Lets everybody else go first, as a medium does that one waits for: a caller can go away here.
+async fn pause() {
+    let mut waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// What every batch must fulfil, whatever planned it.
@@ -227,17 +258,23 @@ impl SessionLog for StrictLog {
         drafts: Vec<Draft>,
         level: Level,
     ) -> Result<Vec<Record>, StoreError> {
-        let shared = self.right.world.clone();
-        let mut world = shared.lock();
-        self.check_right(&world)?;
         let wanted = drafts.len();
-        let (batch, added) = self.plan(&world, drafts)?;
-        check_batch(&self.state, self.synced, &batch)?;
-        check_mark(&world, &self.right.id, self.synced)?;
-        self.write(&mut world, &batch)?;
-        if level == Level::Synced {
-            self.sync_now(&mut world, batch.head.next_seq)?;
+        pause().await;
+        let (batch, added) = self.begin(drafts)?;
+        // A caller that goes away between here and the end leaves a log that nobody knows.
+        self.poison = Some("an append was broken off".to_owned());
+        pause().await;
+        let written = self.under_lock(|log, world| log.write(world, &batch));
+        if let Err(e) = written {
+            self.poison = None;
+            return Err(e);
         }
+        if level == Level::Synced {
+            pause().await;
+            self.under_lock(|log, world| log.sync_now(world, batch.head.next_seq))?;
+        }
+        pause().await;
+        self.poison = None;
         batch.apply_to(&mut self.state);
         Ok(batch.records.into_iter().skip(added).take(wanted).collect())
     }

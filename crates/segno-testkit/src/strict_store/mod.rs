@@ -111,6 +111,19 @@ impl StrictStore {
         Right { world: self.world.clone(), id: id.clone(), owner: self.owner(), ticket }
     }
 
+    /// A fork must not hold what its source could still lose.
+    fn make_durable(&self, id: &SessionId) -> Result<(), StoreError> {
+        let mut world = self.world.lock();
+        if !world.logs.contains_key(id) {
+            return Err(StoreError::NotFound(id.clone()));
+        }
+        world.check(Op::Sync, "syncing")?;
+        if let Some(log) = world.logs.get_mut(id) {
+            log.durable = log.bytes.len();
+        }
+        Ok(())
+    }
+
     fn bytes_of(&self, id: &SessionId) -> Result<Vec<u8>, StoreError> {
         let mut world = self.world.lock();
         world.check(Op::Read, "reading")?;
@@ -166,6 +179,7 @@ impl SessionStore for StrictStore {
         header: Header,
         at: Timestamp,
     ) -> Result<SessionId, StoreError> {
+        self.make_durable(source)?;
         let bytes = self.bytes_of(source)?;
         let copy = fork::copy(&bytes, source, point, header.clone(), at)?;
         let mut world = self.world.lock();
