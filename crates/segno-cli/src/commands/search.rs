@@ -233,12 +233,26 @@ fn lines(session: &Listed, found: &[Hit], now: Timestamp, columns: usize) -> Vec
     let mut out = vec![head.cut(columns)];
     for hit in found {
         let mut line = Text::line(Tone::Dim, &format!("  #{} {}: ", hit.seq, hit.speaker()));
-        line.append(Text::line(Tone::Plain, &hit.before));
-        line.append(Text::line(Tone::Warning, &hit.found));
-        line.append(Text::line(Tone::Plain, &hit.after));
+        line.add(Tone::Plain, &flat(&hit.before));
+        line.add(Tone::Warning, &flat(&hit.found));
+        line.add(Tone::Plain, &flat(&hit.after));
         out.push(line.cut(columns));
     }
     out
+}
+
+/// On one line; a space at an end stays, because something stands beside it.
+fn flat(text: &str) -> String {
+    text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).fold(
+        String::from(if text.starts_with(char::is_whitespace) { " " } else { "" }),
+        |mut line, word| {
+            if !line.is_empty() && !line.ends_with(' ') {
+                line.push(' ');
+            }
+            line.push_str(word);
+            line
+        },
+    ) + if text.ends_with(char::is_whitespace) { " " } else { "" }
 }
 
 /// The file that a session lies in alone; none for one in a database or folder.
