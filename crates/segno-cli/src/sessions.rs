@@ -84,6 +84,8 @@ pub struct Entry {
     pub project: Option<ProjectFacts>,
     /// Whether it is a subagent's.
     pub is_child: bool,
+    /// The session of another agent that it was imported from: the agent's word, a colon and its id there.
+    pub imported_from: Option<String>,
     /// Why it cannot be read.
     pub trouble: Option<String>,
 }
@@ -194,7 +196,11 @@ pub fn entry(row: Row, held: bool) -> Entry {
         first_prompt: row.first_prompt,
         model: row.model,
         project: Some(row.project).filter(|facts| *facts != ProjectFacts::default()),
-        is_child: row.origin.is_some_and(|origin| origin.kind == OriginKind::Child),
+        is_child: row.origin.as_ref().is_some_and(|origin| origin.kind == OriginKind::Child),
+        imported_from: row
+            .origin
+            .filter(|origin| origin.kind == OriginKind::Import)
+            .map(|origin| origin.of),
         trouble: row.problem.filter(|_| !row.readable),
         id: row.id,
     }

@@ -8,6 +8,7 @@ mod blobs;
 mod effects;
 mod event;
 mod fit;
+pub mod import;
 mod model;
 mod recovery;
 mod retry;

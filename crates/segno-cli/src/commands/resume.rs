@@ -11,10 +11,12 @@ use crate::engine::{Engine, Signals};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::interactive::{Desk, Interactive, Keyboard, choose};
-use crate::others::{Launch, Target};
+use crate::others::{Imported, Launch, Target, import};
 use crate::stores::Stores;
-use crate::terminal::Screen;
 use crate::terminal::picker::PickError;
+use crate::terminal::table::plural;
+use crate::terminal::{Screen, Text, Tone};
+use segno_model::SessionId;
 
 /// Goes on with it.
 ///
@@ -25,9 +27,15 @@ pub async fn resume(
     home: Home,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    if let Some(code) = elsewhere(args, &home, screen).await? {
-        return Ok(code);
-    }
+    let here = match elsewhere(args, &home, screen).await? {
+        Elsewhere::Done(code) => return Ok(code),
+        Elsewhere::Here(id) => Some(id),
+        Elsewhere::No => None,
+    };
+    let args = &ResumeArgs {
+        session: here.map(|id| id.to_string()).or_else(|| args.session.clone()),
+        ..args.clone()
+    };
     let engine = Engine::load(home).await?;
     let prompt = Some(args.prompt.join(" ")).filter(|prompt| !prompt.trim().is_empty());
     if !is_conversation(screen) {
@@ -52,21 +60,36 @@ pub async fn resume(
     }
 }
 
-/// Opens another agent's session in that agent, or prints how; none when the session is one of ours.
+/// What became of a session that is another agent's.
+enum Elsewhere {
+    /// It was opened there, or was printed how.
+    Done(ExitCode),
+    /// It was imported, and goes on here.
+    Here(SessionId),
+    /// It is one of ours.
+    No,
+}
+
+/// Opens another agent's session in that agent, prints how, or imports it.
 async fn elsewhere(
     args: &ResumeArgs,
     home: &Home,
     screen: &mut Screen,
-) -> Result<Option<ExitCode>, CliError> {
-    let Some(query) = &args.session else { return Ok(None) };
+) -> Result<Elsewhere, CliError> {
+    let Some(query) = &args.session else { return Ok(Elsewhere::No) };
     let stores = Stores::new(home.clone());
     let Target::Other(session) = stores.find_any(query, &Workplace::cwd()?).await? else {
-        return Ok(None);
+        return Ok(Elsewhere::No);
     };
+    if args.here {
+        let imported = import(&stores, &session).await?;
+        screen.line(Text::line(Tone::Dim, &told(&imported)));
+        return Ok(Elsewhere::Here(imported.id));
+    }
     let launch = Launch::of(&session)?;
     if args.print {
         screen.line(launch.line());
-        return Ok(Some(ExitCode::Done));
+        return Ok(Elsewhere::Done(ExitCode::Done));
     }
     if session.state.is_live() {
         return Err(CliError::new(ExitCode::Held, "Its agent has this session open.")
@@ -76,7 +99,24 @@ async fn elsewhere(
             })
             .next(format!("Go on there, or read it with `segno show {}`.", session.word())));
     }
-    launch.run(&session).map(Some)
+    launch.run(&session).map(Elsewhere::Done)
+}
+
+fn told(imported: &Imported) -> String {
+    let records = plural(usize::try_from(imported.new).unwrap_or(usize::MAX), "record");
+    match (imported.known, imported.new, imported.branched) {
+        (false, ..) => {
+            format!("imported {records} as {}; the original stays as it is", imported.id)
+        }
+        (true, 0, _) => format!("imported before as {}; nothing is new", imported.id),
+        (true, _, false) => format!("imported before as {}; {records} came in since", imported.id),
+        (true, _, true) => {
+            format!(
+                "imported before as {}; {records} came in since, on a branch of their own",
+                imported.id
+            )
+        }
+    }
 }
 
 /// Nobody can be asked: every doubt is an error with the command that settles it.

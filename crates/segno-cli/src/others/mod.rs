@@ -5,10 +5,12 @@
 
 mod entry;
 mod find;
+mod import;
 mod launch;
 
 pub use entry::{Other, OtherState};
 pub use find::Target;
+pub use import::{Imported, import};
 pub use launch::Launch;
 
 use crate::error::chain;

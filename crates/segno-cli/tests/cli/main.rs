@@ -12,6 +12,7 @@ mod end_to_end;
 mod error;
 mod export;
 mod first_minute;
+mod import;
 mod interactive;
 mod interactive_input;
 mod interactive_sessions;

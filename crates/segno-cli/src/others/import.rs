@@ -1,0 +1,180 @@
+//! Going on here with another agent's session.
+//!
+//! Responsible for: one session of ours for each that was imported, found again by where it comes from, and the
+//! stream from the reader to the log. Must not: change the original.
+
+use super::Other;
+use crate::error::CliError;
+use crate::stores::{Log, Stores};
+use segno_model::batch::Draft;
+use segno_model::record::{Body, FORMAT, GitFacts, Header, Name, Origin, OriginKind};
+use segno_model::store::{Clock as _, Ids as _, Level, Scanned, SessionLog, SessionStore as _};
+use segno_model::{Record, Seq, SessionId};
+use segno_runtime::import::{Import, ImportError};
+use segno_store::foreign::{self, Fact, ForeignError, ForeignRecord, Item};
+use segno_store::{SystemClock, UuidIds};
+use std::ops::ControlFlow;
+use tokio::sync::mpsc;
+
+/// What an import did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The session of ours.
+    pub id: SessionId,
+    /// How many of the original's records are new in it.
+    pub new: u64,
+    /// Whether it was there before.
+    pub known: bool,
+    /// Whether somebody had gone on in it, so that what is new is a branch.
+    pub branched: bool,
+}
+
+/// Imports a session, or brings its import up to date.
+///
+/// # Errors
+/// When the original cannot be read, or the log not be written.
+pub async fn import(stores: &Stores, session: &Other) -> Result<Imported, CliError> {
+    let of = session.word();
+    let entries = stores.entries(SystemClock.now()).await?;
+    let known = entries.iter().find(|entry| entry.imported_from.as_deref() == Some(of.as_str()));
+    if let Some(entry) = known {
+        match update(stores, session, &entry.id).await {
+            Err(Failed::Import(ImportError::Rewritten)) => {}
+            done => return done.map_err(CliError::from),
+        }
+    }
+    Ok(anew(stores, session, of).await?)
+}
+
+async fn update(stores: &Stores, session: &Other, id: &SessionId) -> Result<Imported, Failed> {
+    let mut import = Import::default();
+    let visit = &mut |item| {
+        if let Scanned::Record(record) = item {
+            import.look(&record);
+        }
+        true
+    };
+    stores.files.scan_now(id, visit).map_err(ImportError::from)?;
+    let mut log = stores.open(id).await.map_err(Failed::Told)?.log;
+    let (before, diverged) = (import.taken(), import.has_diverged());
+    copy(session, &mut import, &mut log).await?;
+    let new = import.taken() - before;
+    Ok(Imported { id: id.clone(), new, known: true, branched: diverged && new > 0 })
+}
+
+async fn anew(stores: &Stores, session: &Other, of: String) -> Result<Imported, Failed> {
+    let row = &session.row;
+    let header = Header {
+        format: FORMAT,
+        id: UuidIds.session_id(),
+        project: row.project.clone(),
+        git: row
+            .branch
+            .as_ref()
+            .map(|branch| GitFacts { branch: Some(branch.clone()), ..GitFacts::default() }),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        origin: Some(Origin { kind: OriginKind::Import, of, up_to: None }),
+        launch: None,
+    };
+    let id = header.id.clone();
+    let mut log = stores.files.create(header);
+    let mut import = Import::default();
+    copy(session, &mut import, &mut log).await?;
+    if let Some(name) = &row.name {
+        let name = Draft::new(SystemClock.now(), Body::Name(Name { name: name.clone() }));
+        log.append(vec![name], Level::Synced).await.map_err(ImportError::from)?;
+    }
+    Ok(Imported { id, new: import.taken(), known: false, branched: false })
+}
+
+/// Reads the original in a thread of its own and writes what comes.
+async fn copy(session: &Other, import: &mut Import, log: &mut Log) -> Result<(), Failed> {
+    let (send, mut receive) = mpsc::channel::<Step>(256);
+    let located = session.located();
+    let reading = tokio::task::spawn_blocking(move || {
+        foreign::read(&located, &mut |item| {
+            let step = match item {
+                Item::Record(read) => Step::Record(Box::new(read)),
+                Item::Fact(Fact::Tip(tip)) => Step::Tip(tip),
+                _ => return ControlFlow::Continue(()),
+            };
+            // Nobody takes it: writing failed, which is told elsewhere.
+            if send.blocking_send(step).is_err() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+    });
+    let mut tip = None;
+    while let Some(step) = receive.recv().await {
+        match step {
+            Step::Record(read) => {
+                let record = taken(*read);
+                if record.is_node() {
+                    tip = None;
+                }
+                import.add(log, &record).await?;
+            }
+            Step::Tip(named) => tip = Some(named),
+        }
+    }
+    match reading.await {
+        Ok(read) => read?,
+        Err(_) => return Err(Failed::Told(CliError::failed("Reading the session ended early."))),
+    }
+    Ok(import.finish(log, tip, SystemClock.now()).await?)
+}
+
+enum Step {
+    Record(Box<ForeignRecord>),
+    Tip(Option<Seq>),
+}
+
+/// What a subagent said in the same file is kept beside the conversation, not in it.
+fn taken(read: ForeignRecord) -> Record {
+    if read.subagent.is_none() {
+        return read.record;
+    }
+    let json = read.record.body().to_json().unwrap_or_default();
+    let data = serde_json::value::RawValue::from_string(json);
+    let data = data.unwrap_or_else(|_| serde_json::value::RawValue::NULL.to_owned());
+    let custom = segno_model::record::Custom {
+        name: "segno.import.subagent".to_owned(),
+        data,
+        context: None,
+    };
+    let mut envelope = read.record.envelope.clone();
+    envelope.parent = None;
+    "custom".clone_into(&mut envelope.kind);
+    Record::loose(envelope, Body::Custom(custom))
+}
+
+enum Failed {
+    Import(ImportError),
+    Told(CliError),
+}
+
+impl From<ImportError> for Failed {
+    fn from(error: ImportError) -> Self {
+        Self::Import(error)
+    }
+}
+
+impl From<ForeignError> for Failed {
+    fn from(error: ForeignError) -> Self {
+        Self::Told(error.into())
+    }
+}
+
+impl From<Failed> for CliError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Told(error) => error,
+            Failed::Import(ImportError::Store(error)) => error.into(),
+            Failed::Import(error @ ImportError::Rewritten) => {
+                Self::failed("The import stopped.").because(error)
+            }
+        }
+    }
+}

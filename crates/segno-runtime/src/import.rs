@@ -1,0 +1,258 @@
+//! Takes another agent's session into a log, record by record.
+//!
+//! Responsible for: giving the records our numbers and positions, keeping their branches, and marking how far it
+//! got, so that an import that was cut off goes on, and one whose original grew is brought up to date.
+//! Must not: know any agent, or change what was said.
+
+use crate::{blobs, fit};
+use segno_model::batch::Draft;
+use segno_model::record::{
+    Body, Compaction, ContextEdit, Custom, Label, Message, Text, Tip, ToolMessage,
+};
+use segno_model::store::{Level, SessionLog, StoreError};
+use segno_model::{Pos, Record, Seq, Timestamp, sha256_hex};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The name of the `custom` records around what was imported.
+pub const MARK: &str = "segno.import";
+
+/// The content of such a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum Mark {
+    /// What follows is imported.
+    Begun,
+    /// Up to here so many records of the original were taken.
+    Done {
+        /// How many, from the original's beginning.
+        records: u64,
+        /// A hash over them.
+        sha256: String,
+    },
+}
+
+/// Why an import stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The log could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The original's first records are not those that were imported.
+    #[error("the original was rewritten since it was imported")]
+    Rewritten,
+}
+
+/// An import into one log: first what is there is looked at, then records are added.
+#[derive(Debug, Default)]
+pub struct Import {
+    /// Where the original's records went, in their order.
+    at: Vec<Pos>,
+    /// For each of them the node behind which its successors hang: itself, if it is one.
+    nodes: Vec<Option<Pos>>,
+    done: Option<(u64, String)>,
+    inside: bool,
+    diverged: bool,
+    /// How many of the original's records came by, and the hash over them.
+    seen: u64,
+    sha256: String,
+    begun: bool,
+}
+
+impl Import {
+    /// Looks at a record of the log. Every record has to come by, in order, before the first one is added.
+    pub fn look(&mut self, record: &Record) {
+        match record.body() {
+            Body::Session(_) | Body::Checkpoint(_) | Body::Tip(_) | Body::Repair(_) => {}
+            Body::Custom(custom) if custom.name == MARK => self.mark(custom),
+            // Somebody went on here.
+            Body::Run(_) | Body::Request(_) | Body::Environment(_) => {
+                self.inside = false;
+                self.diverged = true;
+            }
+            _ if self.inside => self.push(record.pos(), record.is_node(), None),
+            _ => {}
+        }
+    }
+
+    fn push(&mut self, pos: Pos, is_node: bool, parent: Option<Pos>) {
+        let before = parent.or_else(|| self.nodes.last().copied().flatten());
+        self.at.push(pos);
+        self.nodes.push(if is_node { Some(pos) } else { before });
+    }
+
+    fn mark(&mut self, custom: &Custom) {
+        match serde_json::from_str(custom.data.get()) {
+            Ok(Mark::Begun) => self.inside = true,
+            Ok(Mark::Done { records, sha256 }) => {
+                self.inside = false;
+                self.done = Some((records, sha256));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Whether somebody went on in the log after the import: what is new is then a branch.
+    #[must_use]
+    pub fn has_diverged(&self) -> bool {
+        self.diverged
+    }
+
+    /// How many of the original's records are in the log.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.at.len() as u64
+    }
+
+    /// Takes the original's next record, unless it is in the log already. Its numbers are the original's.
+    ///
+    /// # Errors
+    /// [`ImportError::Rewritten`] when the original no longer begins with what was imported; otherwise as the
+    /// store.
+    pub async fn add<L: SessionLog>(
+        &mut self,
+        log: &mut L,
+        record: &Record,
+    ) -> Result<(), ImportError> {
+        let json = record.body().to_json().unwrap_or_default();
+        self.sha256 = sha256_hex(format!("{}{}{json}", self.sha256, record.envelope.at).as_bytes());
+        self.seen += 1;
+        if let Some((records, sha256)) = &self.done
+            && *records == self.seen
+            && *sha256 != self.sha256
+        {
+            return Err(ImportError::Rewritten);
+        }
+        if self.seen <= self.taken() {
+            return Ok(());
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            self.append(log, record.envelope.at, mark(&Mark::Begun)).await?;
+        }
+        let body = self.fitted(log, record.body().clone()).await?;
+        let parent = record.envelope.parent.and_then(|parent| self.node(parent));
+        let is_node = body.is_node();
+        if is_node && log.state().tip() != parent {
+            self.append(log, record.envelope.at, Body::Tip(Tip { tip: parent })).await?;
+        }
+        let pos = self.append(log, record.envelope.at, body).await?;
+        self.push(pos, is_node, parent);
+        Ok(())
+    }
+
+    /// The original's end, with its current node if that is not its last one. Everything is durable then.
+    ///
+    /// # Errors
+    /// [`ImportError::Rewritten`] when the original is shorter than what was imported; otherwise as the store.
+    pub async fn finish<L: SessionLog>(
+        &mut self,
+        log: &mut L,
+        tip: Option<Option<Seq>>,
+        now: Timestamp,
+    ) -> Result<(), ImportError> {
+        if self.seen < self.taken() {
+            return Err(ImportError::Rewritten);
+        }
+        if self.begun {
+            if let Some(tip) = tip {
+                let tip = tip.and_then(|seq| self.node(seq));
+                self.append(log, now, Body::Tip(Tip { tip })).await?;
+            }
+            let done = Mark::Done { records: self.seen, sha256: self.sha256.clone() };
+            self.append(log, now, mark(&done)).await?;
+        }
+        Ok(log.sync().await?)
+    }
+
+    async fn append<L: SessionLog>(
+        &self,
+        log: &mut L,
+        at: Timestamp,
+        body: Body,
+    ) -> Result<Pos, StoreError> {
+        let written = log.append(vec![Draft::new(at, body)], Level::Written).await?;
+        written.first().map(Record::pos).ok_or_else(|| StoreError::refused("nothing was written"))
+    }
+
+    fn pos(&self, seq: Seq) -> Option<Pos> {
+        self.at.get(usize::try_from(seq).ok()?).copied()
+    }
+
+    fn node(&self, seq: Seq) -> Option<Pos> {
+        self.nodes.get(usize::try_from(seq).ok()?).copied().flatten()
+    }
+
+    /// The body with our numbers, and so that it fits into a record: what is large becomes a blob.
+    async fn fitted<L: SessionLog>(&self, log: &mut L, mut body: Body) -> Result<Body, StoreError> {
+        match &mut body {
+            Body::Message(message) => match &mut **message {
+                Message::User(user) => blobs::store_large(log, &mut user.content).await?,
+                Message::Assistant(reply) => {
+                    reply.request = None;
+                    *reply = fit::reply(log, reply).await?.reply;
+                }
+                Message::Tool(result) => self.result(log, result).await?,
+            },
+            Body::Compaction(compaction) => self.compaction(log, compaction).await?,
+            Body::BranchSummary(summary) => match self.pos(summary.from.seq) {
+                Some(from) => summary.from = from,
+                None => return original(log, &body).await,
+            },
+            Body::Label(Label { target, .. }) => match self.pos(target.seq) {
+                Some(pos) => *target = pos,
+                None => return original(log, &body).await,
+            },
+            Body::ContextEdit(ContextEdit { target, .. }) => match self.pos(*target) {
+                Some(pos) => *target = pos.seq,
+                None => return original(log, &body).await,
+            },
+            _ => {}
+        }
+        if fit::fits(&body) { Ok(body) } else { original(log, &body).await }
+    }
+
+    async fn result<L: SessionLog>(
+        &self,
+        log: &mut L,
+        result: &mut ToolMessage,
+    ) -> Result<(), StoreError> {
+        result.call_seq = result.call_seq.and_then(|seq| self.pos(seq)).map(|pos| pos.seq);
+        blobs::store_large(log, &mut result.content).await
+    }
+
+    async fn compaction<L: SessionLog>(
+        &self,
+        log: &mut L,
+        compaction: &mut Compaction,
+    ) -> Result<(), StoreError> {
+        compaction.first_kept = compaction.first_kept.and_then(|pos| self.pos(pos.seq));
+        compaction.kept = compaction.kept.iter().filter_map(|pos| self.pos(pos.seq)).collect();
+        if let Some(Text::Inline(summary)) = &compaction.summary
+            && summary.len() > blobs::LARGE_VALUE_BYTES
+        {
+            let blob = log.put_blob(summary.as_bytes(), blobs::head(summary)).await?;
+            compaction.summary = Some(Text::Blob(blob));
+        }
+        Ok(())
+    }
+}
+
+/// A record that cannot stand as what it is: its JSON as a blob, and a record that names it.
+async fn original<L: SessionLog>(log: &mut L, body: &Body) -> Result<Body, StoreError> {
+    let json = body.to_json().unwrap_or_default();
+    let blob = log.put_blob(json.as_bytes(), "").await?;
+    let name = match body {
+        Body::Custom(custom) => custom.name.clone(),
+        other => format!("{MARK}.{}", other.kind()),
+    };
+    Ok(custom(&name, &blob))
+}
+
+fn mark(mark: &Mark) -> Body {
+    custom(MARK, mark)
+}
+
+fn custom<T: Serialize>(name: &str, data: &T) -> Body {
+    let data = serde_json::value::to_raw_value(data).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    Body::Custom(Custom { name: name.to_owned(), data, context: None })
+}
