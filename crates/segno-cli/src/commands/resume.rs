@@ -82,7 +82,7 @@ async fn elsewhere(
         return Ok(Elsewhere::No);
     };
     if args.here {
-        let imported = import(&stores, &session).await?;
+        let imported = import(&stores, &session, &Workplace::cwd()?).await?;
         screen.line(Text::line(Tone::Dim, &told(&imported)));
         return Ok(Elsewhere::Here(imported.id));
     }

@@ -6,14 +6,16 @@
 use super::Other;
 use crate::error::CliError;
 use crate::stores::{Log, Stores};
+use segno_agent::project::Project;
 use segno_model::batch::Draft;
-use segno_model::record::{Body, FORMAT, GitFacts, Header, Name, Origin, OriginKind};
+use segno_model::record::{Body, FORMAT, GitFacts, Header, Name, Origin, OriginKind, ProjectFacts};
 use segno_model::store::{Clock as _, Ids as _, Level, Scanned, SessionLog, SessionStore as _};
 use segno_model::{Record, Seq, SessionId};
 use segno_runtime::import::{Import, ImportError};
 use segno_store::foreign::{self, Fact, ForeignError, ForeignRecord, Item};
 use segno_store::{SystemClock, UuidIds};
 use std::ops::ControlFlow;
+use std::path::Path;
 use tokio::sync::mpsc;
 
 /// What an import did.
@@ -29,11 +31,11 @@ pub struct Imported {
     pub branched: bool,
 }
 
-/// Imports a session, or brings its import up to date.
+/// Imports a session, or brings its import up to date. Where its directory is not there, it goes on in `here`.
 ///
 /// # Errors
 /// When the original cannot be read, or the log not be written.
-pub async fn import(stores: &Stores, session: &Other) -> Result<Imported, CliError> {
+pub async fn import(stores: &Stores, session: &Other, here: &Path) -> Result<Imported, CliError> {
     let of = session.word();
     let entries = stores.entries(SystemClock.now()).await?;
     let known = entries.iter().find(|entry| entry.imported_from.as_deref() == Some(of.as_str()));
@@ -43,7 +45,10 @@ pub async fn import(stores: &Stores, session: &Other) -> Result<Imported, CliErr
             done => return done.map_err(CliError::from),
         }
     }
-    Ok(anew(stores, session, of).await?)
+    let known = Path::new(&session.row.project.cwd);
+    let project =
+        if known.is_dir() { session.row.project.clone() } else { Project::look(here).await.facts };
+    Ok(anew(stores, session, of, project).await?)
 }
 
 async fn update(stores: &Stores, session: &Other, id: &SessionId) -> Result<Imported, Failed> {
@@ -62,12 +67,17 @@ async fn update(stores: &Stores, session: &Other, id: &SessionId) -> Result<Impo
     Ok(Imported { id: id.clone(), new, known: true, branched: diverged && new > 0 })
 }
 
-async fn anew(stores: &Stores, session: &Other, of: String) -> Result<Imported, Failed> {
+async fn anew(
+    stores: &Stores,
+    session: &Other,
+    of: String,
+    project: ProjectFacts,
+) -> Result<Imported, Failed> {
     let row = &session.row;
     let header = Header {
         format: FORMAT,
         id: UuidIds.session_id(),
-        project: row.project.clone(),
+        project,
         git: row
             .branch
             .as_ref()

@@ -122,7 +122,12 @@ fn every_agents_session_goes_on_here() {
         let stays = before.iter().zip(&after).take_while(|(a, b)| a == b).count();
         // Interrupted calls get a result, and the last notice gives way to the prompt.
         assert!(stays + 3 >= before.len(), "{word}: {before:#?}\n{after:#?}");
-        assert_eq!(newest["cwd"], session["cwd"], "{word}");
+        // The directory in which it ran is not on this machine: it goes on where one is.
+        assert_eq!(
+            newest["cwd"],
+            desk.place.file("").to_str().unwrap().trim_end_matches('/'),
+            "{word}"
+        );
     }
     assert_eq!(agents.len(), 5, "{agents:?}");
 }
@@ -165,7 +170,7 @@ fn an_import_is_brought_up_to_date() {
     assert!(text.contains("said here") && text.contains("said there"), "{text}");
     assert!(desk.context(&id).iter().any(|line| line.contains("said there")));
     // An original that was rewritten is another session.
-    fs::write(&file, lines[..3].iter().map(|line| format!("{line}\n")).collect::<String>())
+    fs::write(&file, lines[..6].iter().map(|line| format!("{line}\n")).collect::<String>())
         .unwrap();
     let ran = desk.place.segno(&["resume", &word, "--here"]).output().unwrap();
     assert!(String::from_utf8(ran.stdout).unwrap().contains("imported"));
