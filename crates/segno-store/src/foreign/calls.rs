@@ -12,13 +12,13 @@ use std::collections::HashMap;
 /// The calls of one session.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    by_id: HashMap<String, Vec<Call>>,
+    by_id: HashMap<Box<str>, Vec<Call>>,
 }
 
 #[derive(Debug)]
 struct Call {
     seq: Seq,
-    name: String,
+    name: Box<str>,
     origin: Origin,
     answered: bool,
 }
@@ -26,13 +26,14 @@ struct Call {
 impl Calls {
     /// Notes a call that the record `seq` makes.
     pub(super) fn call(&mut self, id: &str, name: &str, seq: Seq, origin: &Origin) {
-        let call = Call { seq, name: name.to_owned(), origin: origin.clone(), answered: false };
-        self.by_id.entry(id.to_owned()).or_default().push(call);
+        let origin = Origin { id: None, ..*origin };
+        let call = Call { seq, name: name.into(), origin, answered: false };
+        // Most ids are used once, and there may be as many as there are calls in a gigabyte.
+        self.by_id.entry(id.into()).or_insert_with(|| Vec::with_capacity(1)).push(call);
     }
 
     /// The record that made the call which a result answers, and the tool's name. What does not pair is
     /// told: a second result names the call of the first.
-    #[allow(dead_code, reason = "readers of other formats use it")]
     pub(super) fn result(
         &mut self,
         id: &str,
@@ -69,7 +70,7 @@ impl Calls {
         let fits = |call: &&mut Call| !call.answered && (!meant || is_meant(call));
         if let Some(open) = calls.iter_mut().rev().find(fits) {
             open.answered = true;
-            return Some((open.seq, open.name.clone()));
+            return Some((open.seq, open.name.to_string()));
         }
         let sentence = "A second result stands here for a call that has one.";
         out.found(
@@ -80,7 +81,7 @@ impl Calls {
             "The first one counts; both are shown.",
         );
         let last = calls.iter().rev().find(|call| !meant || is_meant(call));
-        last.map(|call| (call.seq, call.name.clone()))
+        last.map(|call| (call.seq, call.name.to_string()))
     }
 
     /// Tells which calls have no result. Readers call it at the end.

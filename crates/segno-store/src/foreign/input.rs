@@ -73,7 +73,6 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// The beginning of a file of which it is not known whose it is.
 pub(super) struct Head<'a> {
     /// Where it is. May be a folder; then there are no bytes.
-    #[allow(dead_code, reason = "readers of folders use it")]
     pub(super) path: &'a Path,
     /// Up to 64 KiB.
     pub(super) bytes: &'a [u8],
