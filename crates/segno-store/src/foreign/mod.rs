@@ -44,7 +44,6 @@ pub use view::{View, pos};
 
 use emitter::Emitter;
 use input::Head;
-#[cfg(feature = "catalog")]
 pub(crate) use input::open as open_untouched;
 use std::path::Path;
 
