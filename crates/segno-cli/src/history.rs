@@ -74,6 +74,15 @@ impl History {
         })
     }
 
+    /// The record with this number.
+    #[must_use]
+    pub fn record(&self, seq: Seq) -> Option<&Record> {
+        let found = self.records.binary_search_by_key(&seq, Record::seq).ok();
+        let found = found.map(|i| &self.records[i]);
+        // One that was moved far down does not stand in the order of the numbers.
+        found.or_else(|| self.records.iter().find(|record| record.seq() == seq))
+    }
+
     /// The current node.
     #[must_use]
     pub fn tip(&self) -> Option<Seq> {
@@ -91,6 +100,16 @@ impl History {
     pub fn damages(&self) -> usize {
         self.findings.iter().filter(|f| f.severity == Severity::Damage).count()
     }
+}
+
+/// Where a finding is: line, byte and record, as far as they are known.
+#[must_use]
+pub fn place(finding: &Finding) -> String {
+    let mut place = Vec::new();
+    place.extend(finding.line.map(|line| format!("line {line}")));
+    place.extend(finding.offset.map(|offset| format!("byte {offset}")));
+    place.extend(finding.seq.map(|seq| format!("record {seq}")));
+    place.join(", ")
 }
 
 /// A record whose checksum vouches for bytes that are no JSON: whoever wrote it made a mistake.

@@ -70,7 +70,7 @@ impl<D: Disk> HeldSession for FileHeld<D> {
         let tail = loaded.tail.as_ref().map(|tail| (tail.at, len - tail.at));
         loaded.findings.extend(untold.iter().filter_map(|item| set_aside::finding(item, tail)));
         if loaded.blocking().next().is_some() {
-            return Ok(Judged::Damaged(FileDamaged::new(self, loaded, untold)));
+            return FileDamaged::new(self, loaded, untold).map(Judged::Damaged);
         }
         let known = reading::known_of(&loaded, len, &self.id, untold);
         let active = reading::active_of(&mut loaded, bytes);
@@ -88,9 +88,11 @@ pub struct FileDamaged<D: Disk> {
 }
 
 impl<D: Disk> FileDamaged<D> {
-    fn new(held: FileHeld<D>, loaded: Loaded, untold: Vec<RepairItem>) -> Self {
-        let findings = loaded.blocking().map(|damage| damage.finding.clone()).collect();
-        Self { held, loaded, findings, untold }
+    /// Somebody has to decide now, so the lines up to the damage are counted.
+    fn new(held: FileHeld<D>, loaded: Loaded, untold: Vec<RepairItem>) -> Result<Self, StoreError> {
+        let mut findings: Vec<_> = loaded.blocking().map(|damage| damage.finding.clone()).collect();
+        reading::number_lines(held.writer.file(), held.writer.path(), &mut findings)?;
+        Ok(Self { held, loaded, findings, untold })
     }
 }
 

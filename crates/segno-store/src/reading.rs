@@ -10,10 +10,11 @@ use crate::layout::SessionDir;
 use crate::log::Known;
 use crate::store::FileStore;
 use segno_model::active::{Loaded, Loader, Want};
+use segno_model::finding::{Finding, LineNumbers};
 use segno_model::judge::{Damage, Scanner, Tail};
 use segno_model::record::RepairItem;
 use segno_model::store::{Active, Scanned, Snapshot, StoreError};
-use segno_model::{Pos, SessionId};
+use segno_model::{Pos, Seq, SessionId};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,11 @@ impl<D: Disk> LogFile<D> {
         load(&self.file, &self.path, Loader::new(self.len))
     }
 
+    /// Loads what a scan needs to know beforehand.
+    fn load_for_scan(&self) -> Result<Loaded, StoreError> {
+        load(&self.file, &self.path, Loader::new(self.len).for_scan()).map(|(loaded, _)| loaded)
+    }
+
     /// Reads and judges everything from line 1 on; gives all damage, settled or not, and the tail.
     pub(crate) fn survey(&self) -> Result<(Vec<Damage>, Option<Tail>), StoreError> {
         let scanner = self.scan_with(&mut |_| true)?;
@@ -60,12 +66,29 @@ impl<D: Disk> LogFile<D> {
         self.scan_with(visit).map(|_| ())
     }
 
+    /// Says where findings are: at which byte those are that only name a record, whose place behind
+    /// line 1 `offset_of` knows, and in which line. Reads up to the last of them.
+    pub(crate) fn locate(
+        &self,
+        findings: &mut [Finding],
+        offset_of: &dyn Fn(Seq) -> Option<u64>,
+    ) -> Result<(), StoreError> {
+        if findings.iter().any(|f| f.offset.is_none() && f.seq.is_some()) {
+            let origin = self.load_for_scan()?.origin;
+            let behind = |seq| offset_of(seq).map(|at| origin.saturating_add(at));
+            let place = |seq| if seq == 0 { Some(0) } else { behind(seq) };
+            for finding in findings.iter_mut().filter(|f| f.offset.is_none()) {
+                finding.offset = finding.seq.and_then(place);
+            }
+        }
+        number_lines(&self.file, &self.path, findings)
+    }
+
     fn scan_with(
         &self,
         visit: &mut (dyn FnMut(Scanned) -> bool + Send),
     ) -> Result<Scanner, StoreError> {
-        let (loaded, _) = self.load()?;
-        let mut scanner = Scanner::new(loaded.basis());
+        let mut scanner = Scanner::new(self.load_for_scan()?.basis());
         let mut going = true;
         self.lines(&mut |line, ended| {
             scanner.line(line, ended);
@@ -123,6 +146,25 @@ fn give(scanner: &mut Scanner, visit: &mut (dyn FnMut(Scanned) -> bool + Send)) 
         }
     }
     true
+}
+
+/// Counts the lines up to each finding that knows its byte.
+pub(crate) fn number_lines<F: DiskFile>(
+    file: &F,
+    path: &Path,
+    findings: &mut [Finding],
+) -> Result<(), StoreError> {
+    let mut numbers = LineNumbers::new(findings);
+    let (mut block, mut at) = (vec![0; 256 * 1024], 0);
+    while numbers.is_waiting() {
+        let read = read_full(file, &mut block, at).map_err(|e| store_error("reading", path, e))?;
+        numbers.feed(&block[..read]);
+        if read == 0 {
+            break;
+        }
+        at += read as u64;
+    }
+    Ok(())
 }
 
 /// Reads what a loader wants until it wants nothing more; also says how many bytes that were.

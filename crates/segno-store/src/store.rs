@@ -13,10 +13,11 @@ use crate::lock;
 use crate::log::FileLog;
 use crate::reading::{self, LogFile};
 use segno_model::batch::CHECKPOINT_EVERY;
+use segno_model::finding::Finding;
 use segno_model::judge::{Damage, Tail};
 use segno_model::record::{BlobRef, Header};
 use segno_model::store::{ForkPoint, Listed, Scanned, SessionStore, Snapshot, StoreError};
-use segno_model::{SessionId, Timestamp};
+use segno_model::{Seq, SessionId, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,6 +110,21 @@ impl<D: Disk> FileStore<D> {
     /// [`StoreError::NotFound`], or a failing disk.
     pub fn survey(&self, id: &SessionId) -> Result<(Vec<Damage>, Option<Tail>), StoreError> {
         self.log_file(id)?.survey()
+    }
+
+    /// Says of findings where they are: in which line, and at which byte if they only name a record;
+    /// `offset_of` knows where records are, counted from the end of line 1. Reads up to the last of them,
+    /// and nothing when all of them say it already.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or a failing disk.
+    pub fn locate(
+        &self,
+        id: &SessionId,
+        findings: &mut [Finding],
+        offset_of: &dyn Fn(Seq) -> Option<u64>,
+    ) -> Result<(), StoreError> {
+        self.log_file(id)?.locate(findings, offset_of)
     }
 
     pub(crate) fn disk(&self) -> &D {

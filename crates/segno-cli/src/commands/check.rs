@@ -14,7 +14,7 @@ use self::blobs::Named;
 use super::Workplace;
 use crate::args::CheckArgs;
 use crate::error::{CliError, ExitCode};
-use crate::history::History;
+use crate::history::{History, place};
 use crate::others::Target;
 use crate::stores::Stores;
 use crate::terminal::table::{plural, size};
@@ -119,6 +119,8 @@ pub async fn examine(stores: &Stores, id: &SessionId) -> Result<Report, CliError
     }));
     findings.extend(pairs::findings(&history.records));
     findings.extend(named.verify(stores, id).await);
+    let offset_of = |seq| history.record(seq).map(|record| record.offset);
+    stores.files.locate(id, &mut findings, &offset_of)?;
     findings.sort_by_key(|f| (f.offset.is_none(), f.offset, f.seq));
     let verdict = verdict(&findings);
     let (records, blobs) = (history.records.len(), named.len());
@@ -239,13 +241,10 @@ pub(super) fn finding_lines(finding: &Finding) -> Vec<Text> {
         Severity::Warning => ("warning", Tone::Warning),
         Severity::Damage => ("damage", Tone::Bad),
     };
-    let mut place = Vec::new();
-    place.extend(finding.line.map(|line| format!("line {line}")));
-    place.extend(finding.offset.map(|offset| format!("byte {offset}")));
-    place.extend(finding.seq.map(|seq| format!("record {seq}")));
+    let place = place(finding);
     let mut text = Text::line(tone, &format!("{word} [{}]", finding.code));
     if !place.is_empty() {
-        text.add(Tone::Plain, &format!(" {}", place.join(", ")));
+        text.add(Tone::Plain, &format!(" {place}"));
     }
     text.add(Tone::Plain, &format!(": {}", finding.sentence));
     let mut lines = vec![text];

@@ -14,6 +14,7 @@ pub use watch::{JsonWatch, TextWatch, call_line, end_sentence};
 use crate::args::{AgentArgs, quoted};
 use crate::config::{self, Config};
 use crate::error::{CliError, ExitCode};
+use crate::history::place;
 use crate::home::Home;
 use crate::stores::{Log, Stores};
 use segno_agent::attach::Places;
@@ -283,7 +284,8 @@ fn name_session(error: StoreError, id: &SessionId) -> CliError {
 /// Damage, as a script is told.
 #[must_use]
 pub fn damaged_error(id: &SessionId, findings: &[Finding]) -> CliError {
-    let mut found: Vec<String> = findings.iter().map(|f| f.sentence.clone()).collect();
+    let mut found: Vec<String> =
+        findings.iter().map(|f| format!("{} ({})", f.sentence, place(f))).collect();
     found.dedup();
     // What a session is cannot be decided by a person: there is no repair for a header.
     let repair = if findings.iter().any(|f| f.code == "header-damaged") {

@@ -9,6 +9,7 @@ use crate::args::ShowArgs;
 use crate::commands::{Workplace, show};
 use crate::engine::{Engine, OpenedSession, damaged_error};
 use crate::error::CliError;
+use crate::history::place;
 use crate::stores::Log;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::finding::Finding;
@@ -118,8 +119,7 @@ fn is_damage(finding: &Finding) -> bool {
 }
 
 fn finding_line(finding: &Finding) -> Text {
-    let at = finding.offset.map_or_else(String::new, |offset| format!(" (byte {offset})"));
-    Text::default().with(Tone::Plain, &format!("  {}{at}", finding.sentence))
+    Text::default().with(Tone::Plain, &format!("  {} ({})", finding.sentence, place(finding)))
 }
 
 fn told(item: &RepairItem) -> String {

@@ -125,6 +125,7 @@ fn missing(loader: &Loader, broken: &Broken) -> Damage {
         Some(seq) => format!("record {seq}, the nearest before it, stands in for it"),
         None => "it is left out".to_owned(),
     };
+    let at = named_at(loader, broken);
     let finding = Finding {
         code: "dangling",
         severity: match child {
@@ -134,15 +135,15 @@ fn missing(loader: &Loader, broken: &Broken) -> Damage {
             None => Severity::Warning,
         },
         line: None,
-        offset: None,
+        offset: at,
         seq: child,
         sentence: format!("{who} refers to record {wanted}, which cannot be found"),
         done,
     };
     Damage {
         kind: DamageKind::Missing { first: wanted, last: wanted },
-        at: 0,
-        offset: 0,
+        at: at.unwrap_or(0),
+        offset: at.unwrap_or(0).saturating_sub(loader.image.origin),
         bytes: 0,
         sha256: String::new(),
         lost: child.map(|_| (wanted, wanted)),
@@ -151,6 +152,22 @@ fn missing(loader: &Loader, broken: &Broken) -> Damage {
         blocking: child.is_some(),
         finding,
     }
+}
+
+/// Where the record begins that names what is missing: the child, or for a tip and an edit the record
+/// that put it in force.
+fn named_at(loader: &Loader, broken: &Broken) -> Option<u64> {
+    let named_here = |record: &Record| match record.envelope.kind.as_str() {
+        "tip" => {
+            matches!(record.body(), Body::Tip(tip) if tip.tip.map(|pos| pos.seq) == Some(broken.wanted))
+        }
+        _ => Some(record.seq()) == loader.checkpoint,
+    };
+    let by = match broken.child {
+        Some(child) => loader.accepted.get(&child),
+        None => loader.accepted.values().rev().find(|record| named_here(record)),
+    };
+    by.map(|record| loader.file_offset(record))
 }
 
 /// Damage that no reference on the path ran into can still be in the active context: where the header

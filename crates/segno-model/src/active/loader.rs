@@ -83,6 +83,8 @@ pub struct Loader {
     step: Step,
     ask: Option<Ask>,
     tip: Option<Option<Pos>>,
+    /// The last step to take.
+    until: Step,
     pub(super) basis: Basis,
     pub(super) state: State,
     pub(super) tail: Option<Tail>,
@@ -106,6 +108,7 @@ impl Loader {
             step: Step::First,
             ask: None,
             tip: None,
+            until: Step::Done,
             basis: Basis::default(),
             state: State::default(),
             tail: None,
@@ -124,6 +127,14 @@ impl Loader {
         self
     }
 
+    /// Loads no records: only the mark, the repairs in force and where line 1 ends, for a scan of the whole
+    /// log.
+    #[must_use]
+    pub fn for_scan(mut self) -> Self {
+        self.until = Step::Repairs;
+        self
+    }
+
     /// What to read next.
     pub fn next_want(&mut self) -> Want {
         loop {
@@ -137,6 +148,7 @@ impl Loader {
             match self.take_step() {
                 Some(need) => self.ask = Some(need.into()),
                 None if self.step == Step::Done => return Want::Done,
+                None if self.step == self.until => self.step = Step::Done,
                 None => self.step = next_step(self.step),
             }
         }
@@ -147,8 +159,8 @@ impl Loader {
     pub fn feed(&mut self, bytes: &[u8]) {
         let Some(range) = self.asked() else { return };
         if (bytes.len() as u64) < range.len {
-            let tip = self.tip.take();
-            *self = Self { tip, ..Self::new(range.at + bytes.len() as u64) };
+            let (tip, until) = (self.tip.take(), self.until);
+            *self = Self { tip, until, ..Self::new(range.at + bytes.len() as u64) };
             return;
         }
         let bytes = usize::try_from(range.len).map_or(bytes, |len| &bytes[..len]);

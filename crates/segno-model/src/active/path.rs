@@ -121,7 +121,7 @@ impl Loader {
         Some(Link { seq: parent.min(seq), named: parent, child: Some(seq), pos, before })
     }
 
-    fn file_offset(&self, record: &Record) -> u64 {
+    pub(super) fn file_offset(&self, record: &Record) -> u64 {
         if record.seq() == 0 { 0 } else { self.image.origin.saturating_add(record.offset) }
     }
 

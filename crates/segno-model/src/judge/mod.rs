@@ -18,6 +18,7 @@ pub use damage::{Basis, Damage, DamageKind, Judge, Outcome, Tail};
 pub use scan::Scanner;
 pub use settle::{Settled, plan};
 
+use crate::active::{Loader, load_with};
 use crate::id::Seq;
 use crate::line::Record;
 use crate::store::Scanned;
@@ -44,7 +45,8 @@ pub fn mark_of(record: &Record) -> Option<Seq> {
 /// Judges a whole log in memory, forward, with the mark and the repairs that resuming would know.
 #[must_use]
 pub fn scan_bytes(bytes: &[u8]) -> Vec<Scanned> {
-    let mut scanner = Scanner::new(crate::active::load_bytes(bytes).basis);
+    let loader = Loader::new(bytes.len() as u64).for_scan();
+    let mut scanner = Scanner::new(load_with(bytes, loader).0.basis);
     for (_, line, ended) in lines(bytes) {
         scanner.line(line, ended);
     }

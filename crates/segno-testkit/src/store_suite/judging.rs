@@ -532,4 +532,12 @@ async fn every_finding_is_located<H: Bench>(desk: Desk<H>) {
         assert!(finding.offset.is_some_and(|at| at < length), "{finding:?}");
         assert!(!finding.code.is_empty() && !finding.sentence.is_empty(), "{finding:?}");
     }
+    let bytes = desk.bytes(&id);
+    let damaged = desk.open_damaged(&id).await;
+    assert!(!damaged.findings().is_empty());
+    for finding in damaged.findings() {
+        let at = usize::try_from(finding.offset.expect("a place")).expect("small");
+        let line = 1 + bytes[..at].iter().filter(|b| **b == b'\n').count() as u64;
+        assert_eq!(finding.line, Some(line), "{finding:?}");
+    }
 }

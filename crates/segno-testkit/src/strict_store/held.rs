@@ -7,7 +7,7 @@ use super::log::{Right, StrictLog, Tail};
 use super::world::Op;
 use segno_model::active::Loaded;
 use segno_model::batch::Draft;
-use segno_model::finding::Finding;
+use segno_model::finding::{Finding, LineNumbers};
 use segno_model::record::{Repair, RepairItem};
 use segno_model::store::{
     DamagedSession, HeldSession, Judged, Level, Opened, SessionLog, StoreError,
@@ -55,7 +55,8 @@ impl HeldSession for StrictHeld {
         if loaded.blocking().next().is_none() {
             return Ok(Judged::Sound(Opened { log, active }));
         }
-        let findings = loaded.blocking().map(|damage| damage.finding.clone()).collect();
+        let mut findings: Vec<_> = loaded.blocking().map(|damage| damage.finding.clone()).collect();
+        LineNumbers::new(&mut findings).feed(&stored.bytes);
         Ok(Judged::Damaged(StrictDamaged { log, loaded, findings }))
     }
 }
