@@ -4,13 +4,16 @@
 //! returns (G1), private from the start (G17). Must not: know what the files are for.
 
 use crate::disk::{Disk, DiskFile, Writes};
-use crate::error::write_error;
+use crate::error::{store_error, write_error};
 use crate::layout::exists;
 use segno_model::store::StoreError;
 use sha2::{Digest, Sha256};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How the names of files begin that have no name of their own yet.
+pub(crate) const TEMP: &str = ".tmp-";
 
 /// Creates `path` and whatever is missing above it down from `root` (and above that), then makes every
 /// entry from `root`'s own on durable: another process may have created some of them just now and not
@@ -158,7 +161,7 @@ fn create_temp<D: Disk>(disk: &D, dir: &Path) -> Result<(PathBuf, D::File), Stor
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!(".tmp-{}-{n}", std::process::id()));
+        let path = dir.join(format!("{TEMP}{}-{n}", std::process::id()));
         match disk.create_new(&path, Writes::Sequential) {
             Ok(file) => return Ok((path, file)),
             // A process with this number left it behind.
@@ -196,4 +199,17 @@ pub(crate) fn read_full<F: DiskFile>(
         }
     }
     Ok(filled)
+}
+
+/// Removes a directory with everything in it. Links are removed, never followed.
+pub(crate) fn remove_tree<D: Disk>(disk: &D, dir: &Path) -> Result<(), StoreError> {
+    for entry in disk.list(dir).map_err(|e| store_error("listing", dir, e))? {
+        let path = dir.join(&entry.name);
+        if entry.is_dir && !entry.is_link {
+            remove_tree(disk, &path)?;
+        } else {
+            disk.remove_file(&path).map_err(|e| write_error("removing", &path, e))?;
+        }
+    }
+    disk.remove_dir(dir).map_err(|e| write_error("removing", dir, e))
 }

@@ -4,10 +4,11 @@
 //! it, with what was open in the source settled as the source's. Must not: touch the source, or need
 //! its writer's right.
 
-use crate::disk::{Disk, DiskFile, Writes};
+use crate::disk::{Disk, DiskFile};
 use crate::durable::{TempFile, create_dirs, read_file, sync_dir, write_all};
 use crate::error::{store_error, write_error};
 use crate::layout::{SessionDir, exists};
+use crate::leftovers;
 use crate::reading::LogFile;
 use crate::store::FileStore;
 use segno_model::batch::{Draft, plan};
@@ -59,13 +60,15 @@ pub(crate) fn fork<D: Disk>(
     let first =
         plan(&State::default(), None, vec![Draft::new(at, Body::Session(Box::new(header)))])?;
     let last = settle(&cut, at)?;
-    let building = home.path().with_file_name(format!(".fork-{id}-{}", std::process::id()));
-    let building = SessionDir::new(building);
-    create_dirs(disk, store.layout().root(), building.path())?;
-    write_log(disk, &building, &log, loaded.origin, (&first.bytes, &cut, &last))?;
+    leftovers::sweep_forks(disk, store.layout());
+    let building = SessionDir::new(home.path().with_file_name(leftovers::fork_name(&id)));
+    // Its lock is held until it is shown.
+    let copy = leftovers::begin_fork(disk, store.layout().root(), &building)?;
+    write_log((&copy, &building), &log, loaded.origin, (&first.bytes, &cut, &last))?;
     link_blobs(disk, &from, &building)?;
     sync_dir(disk, building.path())?;
     show(disk, &building, &home)?;
+    drop(copy);
     Ok(id)
 }
 
@@ -155,16 +158,14 @@ fn settle(cut: &Cut, at: Timestamp) -> Result<Vec<u8>, StoreError> {
 }
 
 fn write_log<D: Disk>(
-    disk: &D,
-    to: &SessionDir,
+    (file, to): (&D::File, &SessionDir),
     source: &LogFile<D>,
     origin: u64,
     (first, cut, last): (&[u8], &Cut, &[u8]),
 ) -> Result<(), StoreError> {
     let path = to.log();
     let fail = |e| write_error("writing", &path, e);
-    let file = disk.create_new(&path, Writes::Sequential).map_err(fail)?;
-    write_all(&file, first).map_err(fail)?;
+    write_all(file, first).map_err(fail)?;
     let mut done = 0;
     while done < cut.end {
         let copied = file.copy_from(&source.file, origin + done, cut.end - done).map_err(fail)?;
@@ -174,9 +175,9 @@ fn write_log<D: Disk>(
         done += copied;
     }
     if cut.end > 0 {
-        write_all(&file, b"\n").map_err(fail)?;
+        write_all(file, b"\n").map_err(fail)?;
     }
-    write_all(&file, last).map_err(fail)?;
+    write_all(file, last).map_err(fail)?;
     file.sync_all().map_err(fail)
 }
 

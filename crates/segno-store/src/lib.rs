@@ -15,6 +15,7 @@ mod find;
 mod fork;
 mod held;
 mod layout;
+mod leftovers;
 mod lock;
 mod log;
 mod platform;

@@ -10,6 +10,7 @@ use crate::durable::{create_dirs, sync_dir};
 use crate::error::{store_error, write_error};
 use crate::held::FileHeld;
 use crate::layout::{SessionDir, exists};
+use crate::leftovers;
 use crate::lock;
 use crate::reading;
 use crate::set_aside;
@@ -63,6 +64,8 @@ pub struct FileLog<D: Disk> {
     /// Whether the log's name is known to be durable. One that was found may have been made, forked or
     /// moved by a process that died before it synced the directories.
     name_durable: bool,
+    /// Whether what a killed writer left in the session's directories was removed.
+    swept: bool,
 }
 
 impl<D: Disk> FileLog<D> {
@@ -79,14 +82,14 @@ impl<D: Disk> FileLog<D> {
             unended: false,
         };
         let (place, staged) = (Place::Unborn, Vec::new());
-        Self { store, dir, place, known, staged, trusted: true, name_durable: false }
+        Self { store, dir, place, known, staged, trusted: true, name_durable: false, swept: true }
     }
 
     /// A session on disk, judged.
     pub(crate) fn born(held: FileHeld<D>, known: Known) -> Self {
         let FileHeld { store, dir, writer, trusted, .. } = held;
         let (place, staged) = (Place::Born(writer), Vec::new());
-        Self { store, dir, place, known, staged, trusted, name_durable: false }
+        Self { store, dir, place, known, staged, trusted, name_durable: false, swept: false }
     }
 
     /// Takes over the state that judging the same log again gave.
@@ -110,6 +113,9 @@ impl<D: Disk> FileLog<D> {
     fn append_now(&mut self, drafts: Vec<Draft>, level: Level) -> Result<Vec<Record>, StoreError> {
         if let Place::Born(writer) = &self.place {
             writer.check()?;
+        }
+        if !std::mem::replace(&mut self.swept, true) {
+            leftovers::sweep_temps(self.store.disk(), &self.dir);
         }
         let born_now = matches!(self.place, Place::Unborn);
         if born_now || self.known.torn.is_some() {

@@ -4,7 +4,7 @@
 //! writes, and emptying it when a person says so. Must not: delete anything by itself.
 
 use crate::disk::Disk;
-use crate::durable::{create_dirs, sync_dir};
+use crate::durable::{create_dirs, remove_tree, sync_dir};
 use crate::error::{store_error, write_error};
 use crate::layout::{Found, SessionDir, exists, sessions_in};
 use crate::lock;
@@ -95,17 +95,4 @@ impl<D: Disk> FileStore<D> {
 
 fn parent(dir: &SessionDir) -> &Path {
     dir.path().parent().unwrap_or(dir.path())
-}
-
-/// Removes a directory with everything in it. Links are removed, never followed.
-fn remove_tree<D: Disk>(disk: &D, dir: &Path) -> Result<(), StoreError> {
-    for entry in disk.list(dir).map_err(|e| store_error("listing", dir, e))? {
-        let path = dir.join(&entry.name);
-        if entry.is_dir && !entry.is_link {
-            remove_tree(disk, &path)?;
-        } else {
-            disk.remove_file(&path).map_err(|e| write_error("removing", &path, e))?;
-        }
-    }
-    disk.remove_dir(dir).map_err(|e| write_error("removing", dir, e))
 }

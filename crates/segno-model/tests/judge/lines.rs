@@ -147,3 +147,22 @@ fn records_end_at_0x0a_and_nowhere_else() {
     assert_eq!(loaded.findings, Vec::new());
     assert_eq!(loaded.records.len(), log.records.len());
 }
+
+/// Two flipped bits are no single one, wherever they are: in the content, in the stored checksum, or one
+/// in each. Covers: G3.
+#[test]
+fn two_flipped_bits_are_not_explained_by_one() {
+    let line = record(7);
+    let bits = line.len() * 8;
+    let tail = bits - 18 * 8;
+    let near = (0..tail).step_by(61).flat_map(|a| (1..9).map(move |d| (a, a + d)));
+    let far = (0..bits).step_by(37).flat_map(|a| (0..bits).step_by(41).map(move |b| (a, b)));
+    let in_tail = (tail..bits).flat_map(|a| (a + 1..bits).map(move |b| (a, b)));
+    for (a, b) in near.chain(far).chain(in_tail).filter(|(a, b)| a != b) {
+        let mut bad = line.clone();
+        bad[a / 8] ^= 1 << (a % 8);
+        bad[b / 8] ^= 1 << (b % 8);
+        let read = classify(&bad, false).into_iter().find(|piece| piece.kind.record().is_some());
+        assert!(read.is_none(), "bits {a} and {b}: {read:?}");
+    }
+}

@@ -259,3 +259,46 @@ fn a_log_that_shrinks_is_loaded_as_it_is_now() {
     let loaded = loader.finish();
     assert_eq!((loaded.state.next_seq, loaded.tail.is_none()), (301, true));
 }
+
+/// A reference names a number, a place and a checksum. Another intact record with that number in that
+/// place, as a restored or exchanged log has it, is not what was named. Covers: G3, G11, #54.
+#[test]
+fn a_jump_lands_on_the_record_that_was_named_and_on_no_other() {
+    let mut log = Log::parse("header");
+    // Far from line 1, which is read along with what follows it.
+    talk(&mut log, 300);
+    tip(&mut log, None);
+    log.add(user("the beginning of it all"));
+    let root = log.records.last().unwrap().clone();
+    talk(&mut log, 600);
+    tip(&mut log, Some(root.pos()));
+    log.add(say("beside", &[]));
+    checkpoint(&mut log);
+    log.add(user("behind"));
+    let (loaded, read) = load(&log);
+    assert!(read < log.bytes.len() as u64 / 2, "it jumps: {read} of {}", log.bytes.len());
+    assert_eq!((loaded.path.last().copied(), loaded.findings.len()), (Some(root.seq()), 0));
+    let line = String::from_utf8(root.line.to_vec()).unwrap();
+    let (covered, _) = segno_model::line::split_crc(line.as_bytes()).unwrap();
+    let other = String::from_utf8(covered.to_vec()).unwrap().replace("beginning", "beginner!");
+    let crc = segno_model::line::checksum(other.as_bytes());
+    let other = format!("{other},\"crc\":\"{crc:08x}\"}}");
+    let bytes = String::from_utf8(log.bytes.clone()).unwrap().replacen(&line, &other, 1);
+    assert_eq!(bytes.len(), log.bytes.len());
+    let loaded = load_bytes(bytes.as_bytes());
+    assert!(!loaded.findings.is_empty(), "path {:?}", loaded.path);
+}
+
+/// Covers: G3.
+#[test]
+fn a_dangling_reference_is_told_with_the_place_of_what_refers() {
+    let parent = r#"{"seq":3,"parent":3,"at":"1970-01-01T00:00:01.000Z","type":"message","role":"user","content":[]}"#;
+    let tip = r#"{"seq":3,"at":"1970-01-01T00:00:01.000Z","type":"tip","tip":{"seq":99,"offset":5000,"crc":"00000000"}}"#;
+    for line in [parent, tip] {
+        let log = Log::parse(&format!("header\nuser a\nsay b\nsync\nsealed {line}\n"));
+        let at = memchr::memmem::find(&log.bytes, b"{\"seq\":3").unwrap() as u64;
+        let loaded = load_bytes(&log.bytes);
+        let found: Vec<_> = loaded.findings.iter().map(|f| (f.code, f.offset)).collect();
+        assert_eq!(found, [("dangling", Some(at))]);
+    }
+}

@@ -180,6 +180,7 @@ impl DiskFile for SimFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
+        self.disk.let_others_act();
         let mut world = self.disk.lock();
         world.begin(OpKind::Lock)?;
         Ok(world.try_lock(self.ino, self.handle))

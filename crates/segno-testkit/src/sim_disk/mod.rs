@@ -37,13 +37,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Clone)]
 pub struct SimDisk {
     world: Arc<Mutex<World>>,
+    meanwhile: Arc<Mutex<Meanwhile>>,
+}
+
+/// What another process does in between.
+#[derive(Default)]
+struct Meanwhile(Option<Box<dyn FnOnce(&SimDisk) + Send>>);
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Meanwhile" } else { "Nothing" })
+    }
 }
 
 impl SimDisk {
     /// An empty disk. Everything random about it follows from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { world: Arc::new(Mutex::new(World::new(seed))) }
+        Self::of(World::new(seed))
+    }
+
+    fn of(world: World) -> Self {
+        Self { world: Arc::new(Mutex::new(world)), meanwhile: Arc::default() }
+    }
+
+    /// Another process does this right before the next attempt to lock a file, which was opened by then.
+    pub fn before_the_next_lock(&self, act: impl FnOnce(&Self) + Send + 'static) {
+        self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(Box::new(act));
+    }
+
+    fn let_others_act(&self) {
+        let act = self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner).0.take();
+        if let Some(act) = act {
+            act(self);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, World> {
@@ -124,14 +151,14 @@ impl SimDisk {
     /// Another disk with the same content, on which nothing is open.
     #[must_use]
     pub fn kill_copy(&self) -> Self {
-        Self { world: Arc::new(Mutex::new(self.lock().lose_process())) }
+        Self::of(self.lock().lose_process())
     }
 
     fn next(&self, after: fn(&World) -> World) -> Self {
         let mut world = self.lock();
         let next = after(&world);
         world.faults.stop_at = Some(0);
-        Self { world: Arc::new(Mutex::new(next)) }
+        Self::of(next)
     }
 
     /// A file's bytes as the next reader sees them, without counting as an operation.
