@@ -333,7 +333,7 @@ impl Loader {
     /// The record at a position: from what was read, or by reading its line.
     pub(super) fn look_up(&self, pos: Pos) -> Result<Option<Arc<Record>>, Need> {
         if let Some(record) = self.accepted.get(&pos.seq) {
-            return Ok(Some(record.clone()));
+            return Ok(Some(record.clone()).filter(|record| self.is_at(record, pos)));
         }
         let at = self.image.origin.saturating_add(pos.offset);
         let elsewhere = at >= self.image.file_end || self.image.part_at(at).is_some();
@@ -341,6 +341,12 @@ impl Loader {
             return Ok(None);
         }
         Err(Need::Line(pos))
+    }
+
+    /// Whether a record is the one that a position names, and no other with its number. Of one that a person
+    /// accepted as it is, the checksum may be what was altered.
+    pub(super) fn is_at(&self, record: &Record, pos: Pos) -> bool {
+        record.crc == pos.crc || self.basis.settled.has_accepted(record.seq())
     }
 
     /// Judges the parts that grew and takes their records.

@@ -128,7 +128,8 @@ impl Loader {
     /// Finds a node: among what was read, at its position, or by reading on from what refers to it.
     fn find(&self, link: Link) -> Result<Found, Need> {
         let possible = link.child.is_none_or(|child| link.seq < child);
-        let known = self.accepted.get(&link.seq).filter(|r| possible && r.is_node());
+        let is_it = |r: &&Arc<Record>| r.is_node() && link.pos.is_none_or(|pos| self.is_at(r, pos));
+        let known = self.accepted.get(&link.seq).filter(|r| possible && is_it(r));
         if let Some(record) = known {
             return Ok(Found::Node(record.clone()));
         }

@@ -57,6 +57,12 @@ impl Settled {
         }
     }
 
+    /// Whether an alteration of this record was accepted.
+    #[must_use]
+    pub fn has_accepted(&self, seq: Seq) -> bool {
+        self.accepted.values().any(|accepted| *accepted == seq)
+    }
+
     /// Whether exactly these bytes in this place (counted from the end of line 1) were bridged.
     #[must_use]
     pub fn bridges(&self, offset: u64, bytes: u64, sha256: &str) -> bool {
