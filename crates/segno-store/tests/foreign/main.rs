@@ -11,4 +11,5 @@ mod gemini;
 mod ink_evo;
 mod opencode;
 mod others;
+mod page;
 mod pi;
