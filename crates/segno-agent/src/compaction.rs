@@ -109,7 +109,7 @@ async fn summarise<L: SessionLog, M: Model>(
         purpose: Some("compaction".to_owned()),
     };
     session.append(vec![Body::Request(request)], Level::Synced).await?;
-    let messages = [ContextMessage::User { seq: 0, content: vec![Block::text(text)] }];
+    let messages = [ContextMessage::User { seq: 0, content: vec![Block::text(text)].into() }];
     let request = ModelRequest {
         model: name,
         system: SYSTEM,

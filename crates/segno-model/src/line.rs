@@ -76,6 +76,11 @@ impl Record {
         self.body.get_or_init(|| Arc::new(self.read_body()))
     }
 
+    /// The content, to be held beyond the record.
+    pub(crate) fn shared_body(&self) -> Arc<Body> {
+        Arc::clone(self.body.get_or_init(|| Arc::new(self.read_body())))
+    }
+
     /// The content alone.
     #[must_use]
     pub fn into_body(self) -> Body {

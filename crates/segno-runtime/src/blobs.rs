@@ -5,7 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use segno_model::context::{Context, ContextMessage};
+use segno_model::context::{Context, ContextMessage, Shared};
 use segno_model::record::{Block, Text};
 use segno_model::store::{SessionLog, StoreError};
 
@@ -83,14 +83,29 @@ pub(crate) fn cut_at(text: &str, bytes: usize) -> &str {
 pub(crate) async fn resolve<L: SessionLog>(log: &L, context: &mut Context) {
     for message in &mut context.messages {
         match message {
-            ContextMessage::User { content, .. } => resolve_blocks(log, content).await,
+            ContextMessage::User { content, .. } => resolve_content(log, content).await,
             ContextMessage::Results(results) => {
                 for result in results {
-                    resolve_blocks(log, &mut result.content).await;
+                    resolve_content(log, &mut result.content).await;
                 }
             }
             ContextMessage::Assistant(_) => {}
         }
+    }
+}
+
+async fn resolve_content<L: SessionLog>(log: &L, content: &mut Shared<Block>) {
+    let is_blob = |block: &Block| match block {
+        Block::Text { text: value } | Block::Image { data: value, .. } => {
+            matches!(value, Text::Blob(_))
+        }
+        Block::Unknown => false,
+    };
+    // What stays as it is stays shared with its record.
+    if content.iter().any(is_blob) {
+        let mut blocks = content.take();
+        resolve_blocks(log, &mut blocks).await;
+        *content = blocks.into();
     }
 }
 

@@ -66,7 +66,7 @@ fn tool(name: &str) -> ToolSpec {
 }
 
 pub(crate) fn user(seq: u64, content: Vec<Block>) -> ContextMessage {
-    ContextMessage::User { seq, content }
+    ContextMessage::User { seq, content: content.into() }
 }
 
 pub(crate) fn image() -> Block {
@@ -95,7 +95,8 @@ pub(crate) fn assistant(
     content: Vec<AssistantBlock>,
     native: Option<Native>,
 ) -> ContextMessage {
-    ContextMessage::Assistant(ContextAssistant { seq, content, native, model: ModelRef::default() })
+    let (content, model) = (content.into(), ModelRef::default());
+    ContextMessage::Assistant(ContextAssistant { seq, content, native, model })
 }
 
 /// A decoded reply as the next request's history holds it.
@@ -105,7 +106,7 @@ pub(crate) fn replayed(seq: u64, reply: &AssistantMessage) -> ContextMessage {
 
 pub(crate) fn result(seq: u64, id: &str, name: &str, content: Vec<Block>) -> ContextResult {
     let (call_id, name) = (id.to_owned(), name.to_owned());
-    ContextResult { seq: Some(seq), call_id, name, content, is_error: false }
+    ContextResult { seq: Some(seq), call_id, name, content: content.into(), is_error: false }
 }
 
 /// A history with everything: two parallel calls, an image in a result, an error, empty texts,

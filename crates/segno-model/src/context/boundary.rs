@@ -83,8 +83,8 @@ impl Parts<'_> {
         let ends = (0..calls).map(|index| match self.results.of_call(turn, index) {
             None => Seq::MAX,
             // A result on another branch is found wherever it lies, so it does not bind the cut.
-            Some((seq, _)) if self.places.at(seq).is_none() => turn,
-            Some((seq, _)) => seq,
+            Some((result, _)) if self.places.at(result.seq()).is_none() => turn,
+            Some((result, _)) => result.seq(),
         });
         ends.max().unwrap_or(turn)
     }

@@ -118,7 +118,7 @@ fn reply_block(block: &AssistantBlock) -> u64 {
 /// Whether a message is one of the fixed notices, which come from no record.
 pub(super) fn is_notice(message: &ContextMessage) -> bool {
     let ContextMessage::User { content, .. } = message else { return false };
-    match content.as_slice() {
+    match &**content {
         [Block::Text { text: Text::Inline(text) }] => {
             text == CONTINUE_NOTICE || text == LOST_BEGINNING_NOTICE
         }

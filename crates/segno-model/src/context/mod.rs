@@ -16,11 +16,13 @@ mod place;
 mod results;
 mod rule;
 mod shape;
+mod shared;
 mod summary;
 
 pub use boundary::{Boundary, Budget, choose_boundary};
 pub use estimate::{Estimate, estimate, estimate_messages};
 pub use rule::{RULES, Rule};
+pub use shared::Shared;
 pub use summary::{NoSummary, parse_summary, summary_request};
 
 use crate::finding::Finding;
@@ -59,7 +61,7 @@ pub enum ContextMessage {
         /// The record that it comes from; for a notice, the assistant turn that needs it.
         seq: Seq,
         /// Non-empty; blobs not yet resolved.
-        content: Vec<Block>,
+        content: Shared<Block>,
     },
     /// A turn of the model.
     Assistant(ContextAssistant),
@@ -102,7 +104,7 @@ pub struct ContextAssistant {
     /// The record.
     pub seq: Seq,
     /// Never empty; calls carry the ids that are to be sent.
-    pub content: Vec<AssistantBlock>,
+    pub content: Shared<AssistantBlock>,
     /// The provider's own items, when they may be replayed verbatim: only to the same model (see
     /// [`Context::for_model`]), and only if the reply is whole, not edited, and no id had to be changed.
     pub native: Option<Native>,
@@ -120,7 +122,7 @@ pub struct ContextResult {
     /// The tool.
     pub name: String,
     /// Never empty.
-    pub content: Vec<Block>,
+    pub content: Shared<Block>,
     /// Whether it is told as a failure.
     pub is_error: bool,
 }
@@ -270,7 +272,12 @@ impl Context {
                 && applies(turn)
             {
                 turn.native = None;
-                turn.content.retain(|b| !matches!(b, AssistantBlock::Thinking { .. }));
+                let is_thinking = |b: &AssistantBlock| matches!(b, AssistantBlock::Thinking { .. });
+                if turn.content.iter().any(is_thinking) {
+                    let mut content = turn.content.take();
+                    content.retain(|b| !is_thinking(b));
+                    turn.content = content.into();
+                }
             }
         }
         self
@@ -287,17 +294,22 @@ impl Context {
         match said {
             Said::Nothing => {}
             Said::User(content) => {
-                self.messages.push(ContextMessage::User { seq, content: content.to_vec() });
+                self.messages.push(ContextMessage::User { seq, content: content.clone() });
             }
             Said::Assistant { blocks, native, of } => {
-                let mut content = blocks.to_vec();
-                let mut renamed = false;
+                let mut content = blocks.clone();
+                let mut sent = Vec::new();
                 let mut answers = Vec::new();
-                for (index, call) in calls_mut(&mut content).enumerate() {
-                    let sent = ids.give(&call.id, seq, index);
-                    answers.push(self.answer(seq, index, call, &sent, results, edits));
-                    renamed |= sent != call.id;
-                    call.id = sent;
+                for (index, call) in calls(blocks).enumerate() {
+                    let id = ids.give(&call.id, seq, index);
+                    answers.push(self.answer(seq, index, call, &id, results, edits));
+                    sent.push(id);
+                }
+                let renamed = calls(blocks).zip(&sent).any(|(call, id)| call.id != *id);
+                if renamed {
+                    let mut changed = content.take();
+                    calls_mut(&mut changed).zip(sent).for_each(|(call, id)| call.id = id);
+                    content = changed.into();
                 }
                 let native = native.filter(|_| !renamed).cloned();
                 self.push_turn(ContextAssistant { seq, content, native, model: of.model.clone() });
@@ -320,7 +332,7 @@ impl Context {
     }
 
     fn push_notice(&mut self, seq: Seq, text: &str) {
-        self.messages.push(ContextMessage::User { seq, content: vec![Block::text(text)] });
+        self.messages.push(ContextMessage::User { seq, content: vec![Block::text(text)].into() });
     }
 
     /// The result of one call, or what stands for it.
@@ -335,17 +347,24 @@ impl Context {
     ) -> ContextResult {
         let call_id = sent.to_owned();
         let name = call.name.clone();
-        let Some((result_seq, result)) = results.of_call(seq, index) else {
+        let Some((record, result)) = results.of_call(seq, index) else {
             let unanswered = Unanswered { call_seq: seq, call_id: call.id.clone(), name };
             self.unanswered.push(unanswered);
-            let content = vec![Block::text(UNKNOWN_OUTCOME)];
+            let content = vec![Block::text(UNKNOWN_OUTCOME)].into();
             let name = call.name.clone();
             return ContextResult { seq: None, call_id, name, content, is_error: true };
         };
-        let content = shape::result(result_seq, &result.content, edits);
+        let content = shape::result(record, &result.content, edits);
         let is_error = result.is_error;
-        ContextResult { seq: Some(result_seq), call_id, name, content, is_error }
+        ContextResult { seq: Some(record.seq()), call_id, name, content, is_error }
     }
+}
+
+fn calls(content: &[AssistantBlock]) -> impl Iterator<Item = &ToolCall> {
+    content.iter().filter_map(|block| match block {
+        AssistantBlock::ToolCall(call) => Some(call),
+        _ => None,
+    })
 }
 
 fn calls_mut(content: &mut [AssistantBlock]) -> impl Iterator<Item = &mut ToolCall> {

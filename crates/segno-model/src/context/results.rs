@@ -24,7 +24,7 @@ pub(super) fn result_of(record: &Record) -> Option<&ToolMessage> {
 
 pub(super) struct Results<'a> {
     /// Ascending.
-    found: Vec<(Seq, &'a ToolMessage)>,
+    found: Vec<(&'a Record, &'a ToolMessage)>,
     turn_of: HashMap<Seq, usize>,
     above: HashMap<Seq, Seq>,
     pairs: Pairs,
@@ -50,7 +50,7 @@ impl<'a> Results<'a> {
                 Place::OnPath => None,
                 _ => Some(above.get(&seq).copied().unwrap_or(seq)),
             };
-            found.push((seq, result));
+            found.push((record, result));
             reported.push(Reported {
                 seq,
                 call_seq: result.call_seq.or(hangs_on),
@@ -65,7 +65,7 @@ impl<'a> Results<'a> {
     }
 
     /// The result of a turn's call.
-    pub(super) fn of_call(&self, turn: Seq, index: usize) -> Option<(Seq, &'a ToolMessage)> {
+    pub(super) fn of_call(&self, turn: Seq, index: usize) -> Option<(&'a Record, &'a ToolMessage)> {
         let answers = self.pairs.answers.get(*self.turn_of.get(&turn)?)?;
         answers.get(index).copied().flatten().map(|i| self.found[i])
     }
@@ -79,7 +79,7 @@ impl<'a> Results<'a> {
 
     /// What became of the result `seq`; none for other records.
     pub(super) fn verdict(&self, seq: Seq) -> Option<Verdict> {
-        let i = self.found.binary_search_by_key(&seq, |(seq, _)| *seq).ok()?;
+        let i = self.found.binary_search_by_key(&seq, |(record, _)| record.seq()).ok()?;
         self.pairs.verdicts.get(i).copied()
     }
 }

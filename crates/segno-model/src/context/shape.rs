@@ -4,6 +4,7 @@
 //! other records; the stored content is never changed, only what is sent.
 
 use super::rule::Content;
+use super::shared::Shared;
 use crate::id::Seq;
 use crate::line::Record;
 use crate::record::{
@@ -20,9 +21,9 @@ pub(super) struct Shaped<'a> {
 
 pub(super) enum Said<'a> {
     Nothing,
-    User(Cow<'a, [Block]>),
+    User(Shared<Block>),
     Assistant {
-        blocks: Cow<'a, [AssistantBlock]>,
+        blocks: Shared<AssistantBlock>,
         /// Only when they can be sent as they are.
         native: Option<&'a Native>,
         of: &'a AssistantMessage,
@@ -99,11 +100,13 @@ pub(super) fn shape<'a>(record: &'a Record, edits: &Edits<'_>) -> Shaped<'a> {
         (Body::BranchSummary(_), Some(Some(blocks))) => edited(framed(&BRANCH, blocks)),
         (Body::Custom(_), Some(Some(blocks))) => edited(blocks),
         (Body::Message(message), None) => match &**message {
-            Message::User(user) => whole(sendable(&user.content)),
-            Message::Assistant(reply) => assistant(reply),
+            Message::User(user) => whole(shared(sendable(&user.content), record, words)),
+            Message::Assistant(reply) => assistant(record, reply),
             Message::Tool(_) => Shaped { content: Content::Empty, said: Said::Nothing },
         },
-        (Body::BranchSummary(branch), None) if is_blank(&branch.summary) => whole(Cow::default()),
+        (Body::BranchSummary(branch), None) if is_blank(&branch.summary) => {
+            whole(Vec::new().into())
+        }
         (Body::BranchSummary(branch), None) => {
             whole(framed(&BRANCH, vec![Block::Text { text: branch.summary.clone() }]).into())
         }
@@ -119,7 +122,7 @@ fn edited<'a>(blocks: Vec<Block>) -> Shaped<'a> {
     Shaped { content: Content::Edited, said: Said::User(blocks.into()) }
 }
 
-fn whole(blocks: Cow<'_, [Block]>) -> Shaped<'_> {
+fn whole<'a>(blocks: Shared<Block>) -> Shaped<'a> {
     if blocks.is_empty() {
         return Shaped { content: Content::Empty, said: Said::Nothing };
     }
@@ -127,23 +130,50 @@ fn whole(blocks: Cow<'_, [Block]>) -> Shaped<'_> {
 }
 
 /// A result's content, never empty.
-pub(super) fn result(seq: Seq, content: &[Block], edits: &Edits<'_>) -> Vec<Block> {
-    let blocks = match edits.replacement(seq) {
-        Some(Some(blocks)) => blocks,
-        Some(None) => vec![Block::text(OMITTED)],
-        None => sendable(content).into_owned(),
+pub(super) fn result(record: &Record, content: &[Block], edits: &Edits<'_>) -> Shared<Block> {
+    let blocks = match edits.replacement(record.seq()) {
+        Some(Some(blocks)) => blocks.into(),
+        Some(None) => vec![Block::text(OMITTED)].into(),
+        None => shared(sendable(content), record, words),
     };
-    if blocks.is_empty() { vec![Block::text(EMPTY_RESULT)] } else { blocks }
+    if blocks.is_empty() { vec![Block::text(EMPTY_RESULT)].into() } else { blocks }
+}
+
+/// What is sent of a record: its own part, when nothing was changed about it.
+fn shared<T: Clone>(sent: Cow<'_, [T]>, of: &Record, part: fn(&Body) -> &[T]) -> Shared<T> {
+    match sent {
+        Cow::Borrowed(_) => Shared::part(of.shared_body(), part),
+        Cow::Owned(made) => made.into(),
+    }
+}
+
+/// What a person or a tool said.
+fn words(body: &Body) -> &[Block] {
+    let Body::Message(message) = body else { return &[] };
+    match &**message {
+        Message::User(user) => &user.content,
+        Message::Tool(result) => &result.content,
+        Message::Assistant(_) => &[],
+    }
+}
+
+fn said_by_model(body: &Body) -> &[AssistantBlock] {
+    let Body::Message(message) = body else { return &[] };
+    match &**message {
+        Message::Assistant(reply) => &reply.content,
+        _ => &[],
+    }
 }
 
 /// A reply without what must not be replayed.
-fn assistant(reply: &AssistantMessage) -> Shaped<'_> {
+fn assistant<'a>(record: &Record, reply: &'a AssistantMessage) -> Shaped<'a> {
     let broken = reply.partial || matches!(reply.stop, StopReason::Broken | StopReason::Stopped);
     let replayable = |block: &&AssistantBlock| is_replayable(block, broken);
     let blocks: Cow<'_, [AssistantBlock]> = match reply.content.iter().all(|b| replayable(&b)) {
         true => Cow::Borrowed(&reply.content),
         false => reply.content.iter().filter(replayable).cloned().collect(),
     };
+    let blocks = shared(blocks, record, said_by_model);
     if blocks.iter().all(|b| matches!(b, AssistantBlock::Thinking { .. })) {
         return Shaped { content: Content::Empty, said: Said::Nothing };
     }

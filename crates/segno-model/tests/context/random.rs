@@ -200,7 +200,7 @@ fn as_call(block: &AssistantBlock) -> Option<&str> {
 /// The messages without the trailing notice, each as text; results that may still change are masked.
 fn settled(context: &Context) -> Vec<String> {
     let mut settled: Vec<String> = context.messages.iter().map(one).collect();
-    let notice = |m: &ContextMessage| matches!(m, ContextMessage::User { content, .. } if content == &[Block::text(CONTINUE_NOTICE)]);
+    let notice = |m: &ContextMessage| matches!(m, ContextMessage::User { content, .. } if **content == [Block::text(CONTINUE_NOTICE)]);
     if context.messages.last().is_some_and(notice) {
         settled.pop();
     }
