@@ -123,9 +123,10 @@ async fn a_rich_history_is_accepted_on_every_wire() {
         let mut history = rich();
         if let ContextMessage::Assistant(turn) = &mut history[1] {
             // No server but the one that signed it takes signed reasoning.
-            turn.content
-                .retain(|b| !matches!(b, segno_model::record::AssistantBlock::Thinking { .. }));
-            turn.content.push(call("odd id:3", "bash", "[1]"));
+            let mut content = turn.content.take();
+            content.retain(|b| !matches!(b, segno_model::record::AssistantBlock::Thinking { .. }));
+            content.push(call("odd id:3", "bash", "[1]"));
+            turn.content = content.into();
         }
         let (_, reply) = ask(&provider(id, &server), model, &history).await;
         assert_eq!(server.violations(), [], "{id}");

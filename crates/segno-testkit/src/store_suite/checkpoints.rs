@@ -59,6 +59,10 @@ async fn begun<H: Bench>(desk: &Desk<H>) -> (SessionId, Log<H>, Vec<Record>) {
     desk.begun(vec![prompt("a"), reply("b", &[call("call-1")])]).await
 }
 
+async fn kinds<H: Bench>(desk: &Desk<H>) -> usize {
+    every_kind(begun(desk).await.2[1].pos()).len()
+}
+
 async fn every_kind_survives_reopening<H: Bench>(desk: Desk<H>) {
     let (id, mut log, records) = begun(&desk).await;
     for body in every_kind(records[1].pos()) {
@@ -69,8 +73,9 @@ async fn every_kind_survives_reopening<H: Bench>(desk: Desk<H>) {
 }
 
 async fn every_kind_keeps_the_context<H: Bench>(desk: Desk<H>) {
-    for (n, body) in every_kind(begun(&desk).await.2[1].pos()).into_iter().enumerate() {
-        let (id, mut log, _) = begun(&desk).await;
+    for n in 0..kinds(&desk).await {
+        let (id, mut log, records) = begun(&desk).await;
+        let body = every_kind(records[1].pos()).swap_remove(n);
         let kind = body.kind().to_owned();
         let batch = vec![body, prompt(&format!("after {n}"))];
         desk.append(&mut log, batch, Level::Written).await.expect("the append succeeds");
@@ -79,8 +84,9 @@ async fn every_kind_keeps_the_context<H: Bench>(desk: Desk<H>) {
 }
 
 async fn every_kind_survives_a_checkpoint<H: Bench>(desk: Desk<H>) {
-    for body in every_kind(begun(&desk).await.2[1].pos()) {
-        let (id, mut log, _) = begun(&desk).await;
+    for n in 0..kinds(&desk).await {
+        let (id, mut log, records) = begun(&desk).await;
+        let body = every_kind(records[1].pos()).swap_remove(n);
         let kind = body.kind().to_owned();
         desk.put(&mut log, vec![body]).await;
         let done = summary("sum", None, Vec::new());
