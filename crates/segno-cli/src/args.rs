@@ -324,7 +324,7 @@ pub struct ListArgs {
     #[arg(long)]
     pub live: bool,
 
-    /// Subagents' sessions, too
+    /// Subagents' sessions, and sessions that went on in another one, too
     #[arg(long)]
     pub children: bool,
 
@@ -459,6 +459,8 @@ pub enum StatsBy {
     Model,
     /// The agent
     Agent,
+    /// The session
+    Session,
 }
 
 /// `segno check`

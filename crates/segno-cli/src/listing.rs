@@ -95,6 +95,12 @@ impl Listed {
         }
     }
 
+    /// Whether another session in the list goes on where this one ends.
+    #[must_use]
+    pub fn is_continued(&self) -> bool {
+        matches!(self, Self::Other(other) if other.continued)
+    }
+
     /// Messages of the person and of the model.
     #[must_use]
     pub fn messages(&self) -> u64 {

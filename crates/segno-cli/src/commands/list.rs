@@ -100,6 +100,8 @@ struct Page {
     damaged_elsewhere: usize,
     /// Subagents' sessions that would be shown.
     children: usize,
+    /// Earlier parts of sessions that go on in another file and would be shown.
+    continued: usize,
 }
 
 impl Page {
@@ -107,13 +109,14 @@ impl Page {
         let (held, rest): (Vec<_>, Vec<_>) =
             sessions.into_iter().partition(|session| wanted.holds(session, now));
         let (shown, hidden): (Vec<_>, Vec<_>) =
-            held.into_iter().partition(|session| children || !session.is_child());
+            held.into_iter().partition(|s| children || !(s.is_child() || s.is_continued()));
         let left: Vec<&Listed> = rest.iter().filter(|session| !session.is_child()).collect();
         Self {
             shown: ordered(shown, now),
             elsewhere: left.len(),
             damaged_elsewhere: left.iter().filter(|session| session.is_damaged()).count(),
-            children: hidden.len(),
+            children: hidden.iter().filter(|session| session.is_child()).count(),
+            continued: hidden.iter().filter(|session| !session.is_child()).count(),
         }
     }
 
@@ -260,6 +263,12 @@ fn closing(page: &Page, others: &Others) -> Option<String> {
     if page.children > 0 {
         parts.push(format!("{} of subagents (--children)", plural(page.children, "session")));
     }
+    if page.continued > 0 {
+        parts.push(format!(
+            "{} that went on in another one (--children)",
+            plural(page.continued, "session")
+        ));
+    }
     if page.unreadable() > 0 {
         parts.push(format!("{} could not be read", plural(page.unreadable(), "session")));
     }
@@ -280,6 +289,7 @@ struct Listing<'a> {
     sessions: Vec<Item<'a>>,
     elsewhere: usize,
     children: usize,
+    continued: usize,
     unreadable: usize,
     unread: usize,
     trouble: &'a [String],
@@ -304,6 +314,8 @@ struct Item<'a> {
     cwd: Option<&'a str>,
     child: bool,
     parent: Option<&'a str>,
+    fork_of: Option<&'a str>,
+    continued_in: Option<&'a str>,
     path: Option<String>,
     agent_version: Option<&'a str>,
     archived: bool,
@@ -334,6 +346,7 @@ fn json<'a>(page: &'a Page, others: &'a Others, project: Option<&'a ProjectFacts
         sessions: page.shown.iter().map(item).collect(),
         elsewhere: page.elsewhere,
         children: page.children,
+        continued: page.continued,
         unreadable: page.unreadable(),
         unread: others.unread.sessions,
         trouble: &others.trouble,
@@ -374,6 +387,8 @@ fn own_item(entry: &Entry) -> Item<'_> {
         cwd: entry.project.as_ref().map(|project| project.cwd.as_str()),
         child: entry.is_child,
         parent: None,
+        fork_of: None,
+        continued_in: None,
         path: None,
         agent_version: None,
         archived: false,
@@ -403,6 +418,8 @@ fn other_item<'a>(session: &'a Listed, other: &'a others::Other) -> Item<'a> {
         cwd: Some(row.project.cwd.as_str()).filter(|cwd| !cwd.is_empty()),
         child: other.is_child(),
         parent: row.parent.as_deref(),
+        fork_of: row.fork_of.as_deref(),
+        continued_in: row.continued_in.as_deref(),
         path: Some(row.path.to_string_lossy().into_owned()),
         agent_version: row.version.as_deref(),
         archived: row.archived,

@@ -13,7 +13,7 @@ use crate::error::{CliError, ExitCode};
 use crate::listing::{Listed, Wanted, ordered, short_ids};
 use crate::others;
 use crate::terminal::table::{self, plural};
-use crate::terminal::{Screen, Text, Tone};
+use crate::terminal::{Screen, Text, Tone, clean};
 use crate::when;
 use segno_model::Timestamp;
 use segno_store::search::Words;
@@ -233,7 +233,7 @@ fn lines(session: &Listed, found: &[Hit], now: Timestamp, columns: usize) -> Vec
     let mut out = vec![head.cut(columns)];
     for hit in found {
         let mut line = Text::line(Tone::Dim, &format!("  #{} {}: ", hit.seq, hit.speaker()));
-        line.add(Tone::Plain, &flat(&hit.before));
+        line.add(Tone::Plain, &flat(&hit.lead));
         line.add(Tone::Warning, &flat(&hit.found));
         line.add(Tone::Plain, &flat(&hit.after));
         out.push(line.cut(columns));
@@ -241,8 +241,9 @@ fn lines(session: &Listed, found: &[Hit], now: Timestamp, columns: usize) -> Vec
     out
 }
 
-/// On one line; a space at an end stays, because something stands beside it.
+/// On one line, without escape sequences; a space at an end stays, because something stands beside it.
 fn flat(text: &str) -> String {
+    let text = clean::block(text);
     text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).fold(
         String::from(if text.starts_with(char::is_whitespace) { " " } else { "" }),
         |mut line, word| {

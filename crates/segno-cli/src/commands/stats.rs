@@ -42,7 +42,7 @@ pub async fn stats(
     };
     let (mut sessions, others) = everything(place, u64::MAX).await?;
     // Copies come after what they were copied from, so that the original is what counts.
-    sessions.sort_by_cached_key(|s| (s.created(), s.id().to_owned()));
+    sessions.sort_by_cached_key(|s| (s.created(), s.last_active(now), s.id().to_owned()));
     let mut sum = Sum { by: args.by, since, rows: BTreeMap::new(), seen: HashSet::new() };
     let mut catalog = Catalog::open(&place.stores.home.catalog());
     let mut trouble = others.trouble;
@@ -102,6 +102,8 @@ fn own_spent(stores: &Stores, id: &SessionId) -> Result<Vec<Spent>, String> {
 struct Line {
     responses: u64,
     sessions: u64,
+    /// Responses that another session holds as well, and that are counted there.
+    inherited: u64,
     input: u64,
     output: u64,
     cache_read: u64,
@@ -143,12 +145,22 @@ struct Sum {
 impl Sum {
     /// Adds a session. One that does not count still tells which responses are originals of it.
     fn add(&mut self, session: &Listed, spent: &[Spent], counts: bool) {
+        let mut own = HashSet::new();
         for one in spent {
             let fresh = one.response.is_none_or(|response| self.seen.insert(response));
-            if fresh && counts && self.since.is_none_or(|since| one.at >= since) {
-                let key = self.key(session, one);
-                self.rows.entry(key).or_default().add(session.id(), one);
+            if !counts || self.since.is_some_and(|since| one.at < since) {
+                continue;
             }
+            let key = self.key(session, one);
+            match (fresh, one.response) {
+                (true, _) => self.rows.entry(key).or_default().add(session.id(), one),
+                // A response that is told in several records of one session is no copy.
+                (false, Some(response)) if !own.contains(&response) => {
+                    self.rows.entry(key).or_default().inherited += 1;
+                }
+                (false, _) => {}
+            }
+            own.extend(one.response);
         }
     }
 
@@ -157,6 +169,7 @@ impl Sum {
             StatsBy::Day => spent.at.to_string()[..10].to_owned(),
             StatsBy::Model => spent.model.to_string(),
             StatsBy::Agent => session.source().to_owned(),
+            StatsBy::Session => format!("{}:{}", session.source(), session.id()),
             StatsBy::Project => match session {
                 Listed::Own(entry) => entry.project.as_ref().map(|project| project.cwd.clone()),
                 Listed::Other(other) => Some(other.row.project.cwd.clone()),
@@ -170,6 +183,7 @@ impl Sum {
         let mut total = Line::default();
         for line in self.rows.values() {
             total.responses += line.responses;
+            total.inherited += line.inherited;
             total.input += line.input;
             total.output += line.output;
             total.cache_read += line.cache_read;
@@ -218,10 +232,12 @@ fn table(sum: &Sum, total: &Line) -> Table {
         StatsBy::Project => "PROJECT",
         StatsBy::Model => "MODEL",
         StatsBy::Agent => "AGENT",
+        StatsBy::Session => "SESSION",
     };
     let mut table = Table::new(vec![
         Column::left(title).shrinks_to(16),
         Column::right("RESPONSES").leaves(3),
+        Column::right("INHERITED").leaves(4),
         Column::right("INPUT"),
         Column::right("OUTPUT"),
         Column::right("CACHE READ").leaves(1),
@@ -245,6 +261,7 @@ fn cells(key: &str, line: &Line) -> Vec<Text> {
     vec![
         Text::line(Tone::Accent, key),
         plain(line.responses.to_string()),
+        plain(line.inherited.to_string()),
         plain(count(line.input)),
         plain(count(line.output)),
         plain(count(line.cache_read)),

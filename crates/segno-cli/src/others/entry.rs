@@ -17,6 +17,10 @@ pub struct Other {
     pub state: OtherState,
     /// The process that has it, if one does.
     pub pid: Option<u32>,
+    /// Whether another session in the list goes on where this one ends.
+    pub continued: bool,
+    /// Its subagents' sessions, as far as the catalog knows of them; set on a session that was looked for.
+    pub subagents: Vec<Self>,
 }
 
 /// Where a session of another agent stands.
@@ -73,7 +77,8 @@ impl Other {
     pub fn new(row: ForeignRow, running: &[Running]) -> Self {
         let process = running.iter().find(|r| r.agent == row.agent && r.id == row.id);
         let state = state(&row, process);
-        Self { row, state, pid: process.map(|p| p.pid) }
+        let pid = process.map(|p| p.pid);
+        Self { row, state, pid, continued: false, subagents: Vec::new() }
     }
 
     /// Its name, the title that its agent made up, or the first prompt.

@@ -57,18 +57,28 @@ impl Stores {
         let now = SystemClock.now();
         if query == "last" {
             let project = segno_agent::project::Project::look(here).await.facts;
-            let of = |s: &&Other| !s.is_child() && s.is_of(&project) == Some(true);
+            let of = |s: &&Other| !s.is_child() && !s.continued && s.is_of(&project) == Some(true);
             let newest = others.sessions.iter().filter(of).max_by_key(|s| s.last_active(now));
             let none =
                 || CliError::new(ExitCode::NotFound, "This project has no session of that agent.");
-            return newest.cloned().map(|s| Target::Other(Box::new(s))).ok_or_else(none);
+            let newest = newest.cloned().ok_or_else(none)?;
+            return Ok(with_subagents(newest, &others.sessions));
         }
-        match choose(others.sessions, query) {
-            Chosen::One(session) => Ok(Target::Other(session)),
+        match choose(&others.sessions, query) {
+            Chosen::One(session) => Ok(with_subagents(*session, &others.sessions)),
             Chosen::None => Err(own.unwrap_or_else(|| not_found(query))),
             Chosen::Several(found) => Err(ambiguous(query, &found, now)),
         }
     }
+}
+
+/// The session, with those of its subagents that are in the list.
+fn with_subagents(mut session: Other, sessions: &[Other]) -> Target {
+    let is_of = |other: &&Other| {
+        other.row.agent == session.row.agent && other.row.parent.as_ref() == Some(&session.row.id)
+    };
+    session.subagents = sessions.iter().filter(is_of).cloned().collect();
+    Target::Other(Box::new(session))
 }
 
 enum Chosen {
@@ -78,7 +88,7 @@ enum Chosen {
 }
 
 /// An exact id or name first; then beginnings of ids.
-fn choose(sessions: Vec<Other>, query: &str) -> Chosen {
+fn choose(sessions: &[Other], query: &str) -> Chosen {
     let query = query.trim();
     if query.is_empty() {
         return Chosen::None;
@@ -87,8 +97,8 @@ fn choose(sessions: Vec<Other>, query: &str) -> Chosen {
     let mut found: Vec<Other> = sessions.iter().filter(exact).cloned().collect();
     if found.is_empty() {
         let prefix = query.to_ascii_lowercase();
-        let begins = |s: &Other| s.row.id.to_ascii_lowercase().starts_with(&prefix);
-        found = sessions.into_iter().filter(begins).collect();
+        let begins = |s: &&Other| s.row.id.to_ascii_lowercase().starts_with(&prefix);
+        found = sessions.iter().filter(begins).cloned().collect();
     }
     match found.len() {
         0 => Chosen::None,

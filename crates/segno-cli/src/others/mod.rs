@@ -7,6 +7,7 @@ mod entry;
 mod find;
 mod import;
 mod launch;
+mod lineage;
 
 pub use entry::{Other, OtherState};
 pub use find::Target;
@@ -86,7 +87,8 @@ pub async fn all(stores: &Stores, limit: u64) -> Others {
     look_at_places(&mut catalog).await;
     let running = foreign::running(&roots);
     let other = |row: ForeignRow| Other::new(row, &running);
-    let sessions = catalog.foreign_rows().into_iter().map(other).collect();
+    let mut sessions: Vec<Other> = catalog.foreign_rows().into_iter().map(other).collect();
+    lineage::trace(&mut sessions);
     Others { sessions, unread, trouble }
 }
 

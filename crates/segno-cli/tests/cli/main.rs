@@ -4,6 +4,7 @@
 
 mod args;
 mod binary;
+mod cases;
 mod check;
 mod clean;
 mod demo;
@@ -11,6 +12,7 @@ mod desk;
 mod end_to_end;
 mod error;
 mod export;
+mod finding;
 mod first_minute;
 mod import;
 mod interactive;
@@ -20,6 +22,7 @@ mod interactive_turns;
 mod json_page;
 mod lifecycle;
 mod list;
+mod machine;
 mod markdown;
 mod picker;
 mod place;

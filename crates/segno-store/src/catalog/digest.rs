@@ -59,6 +59,14 @@ pub struct ForeignRow {
     pub role: Option<String>,
     /// The session from which it was forked, where the file says so.
     pub fork_of: Option<String>,
+    /// The agent's own id of the first record, which forks that do not name their origin share with it.
+    pub first_id: Option<String>,
+    /// The agent's own id of the last record.
+    pub last_id: Option<String>,
+    /// The record of another file behind which this one's first record stands.
+    pub follows: Option<String>,
+    /// The session that goes on where this one ends.
+    pub continued_in: Option<String>,
     /// Whether the agent moved it out of its list.
     pub archived: bool,
     /// How it ended, as far as the file tells.
@@ -139,6 +147,10 @@ impl ForeignRow {
             parent: located.parent.clone(),
             role: None,
             fork_of: None,
+            first_id: None,
+            last_id: None,
+            follows: None,
+            continued_in: None,
             archived: located.archived,
             ending: Ending::Empty,
             pending: 0,
@@ -192,6 +204,8 @@ impl Digest {
         row.parent = facts.parent.or(row.parent);
         row.role = facts.role;
         row.fork_of = facts.fork_of.map(|(id, _)| id);
+        (row.first_id, row.follows, row.continued_in) =
+            (facts.first_id, facts.follows, facts.continued_in);
         row.archived |= facts.archived;
         row.pending = u32::try_from(facts.pending.len()).unwrap_or(u32::MAX);
         if row.first_prompt.is_none() {
@@ -211,10 +225,17 @@ impl Digest {
         if read.subagent.is_some() {
             return;
         }
+        if let Some(id) = read.origin.id.as_ref().filter(|_| read.record.is_node()) {
+            self.row.last_id = Some(id.clone());
+        }
         let at = read.dated.then_some(read.record.envelope.at);
         self.row.created = self.row.created.or(at);
         if let Body::Message(message) = read.record.body() {
-            self.row.last_message_at = self.row.last_message_at.max(at);
+            self.row.last_message_at = match (self.row.last_message_at, at) {
+                // The last one as it stands in the file: a clock may have been ahead for a while.
+                (_, Some(at)) if !read.copy => Some(at),
+                (known, at) => known.max(at),
+            };
             self.message(message, read);
         }
         match read.record.body() {

@@ -28,6 +28,8 @@ pub struct Facts {
     pub titled: Option<String>,
     /// The agent's own id of the first record.
     pub first_id: Option<String>,
+    /// The record of another file behind which the first one stands.
+    pub follows: Option<String>,
     /// The session that goes on where this one ends.
     pub continued_in: Option<String>,
     /// A command that a person gave, for want of a better title.
@@ -62,6 +64,7 @@ impl Facts {
             Fact::Named(name) => self.named = Some(name).filter(|name| !name.is_empty()),
             Fact::Titled(title) => self.titled = Some(title).filter(|title| !title.is_empty()),
             Fact::FirstId(id) => self.first_id = Some(id),
+            Fact::Follows(id) => self.follows = Some(id),
             Fact::ContinuedIn(id) => self.continued_in = Some(id),
             Fact::Command(command) => self.command = Some(command),
             Fact::ForkOf { id, up_to } => self.fork_of = Some((id, up_to)),

@@ -93,6 +93,8 @@ pub enum Fact {
     /// The agent's own id of the first record. Forks that copy records without naming their origin share
     /// it with that.
     FirstId(String),
+    /// The agent's own id of the record, in another file, behind which the first one stands.
+    Follows(String),
     /// The session goes on in another one of the same agent.
     ContinuedIn(String),
     /// A command that a person gave, as it was typed: a title for a session without a prompt.

@@ -5,6 +5,7 @@
 use super::own_file;
 use crate::args::Role;
 use crate::listing::Listed;
+use crate::terminal::clean;
 use segno_model::store::Scanned;
 use segno_model::{Record, Seq, Timestamp};
 use segno_store::FileStore;
@@ -49,6 +50,9 @@ pub(super) struct Hit {
     pub(super) found: String,
     /// The text behind.
     pub(super) after: String,
+    /// What is shown of the text before: not cut within an escape sequence.
+    #[serde(skip)]
+    pub(super) lead: String,
 }
 
 impl Hit {
@@ -116,10 +120,11 @@ impl Search<'_> {
     fn record(&mut self, record: &Record, at: Option<Timestamp>, line: Option<u64>) {
         for said in said(record.body()) {
             if let Some(range) = self.range(&said, at) {
+                let lead = lead(said.text, range.start);
                 let (before, found, after) = around(said.text, range);
                 let (seq, role) = (record.seq(), word(said.by));
                 let tool = said.tool.map(str::to_owned);
-                self.hits.push(Hit { seq, line, at, role, tool, before, found, after });
+                self.hits.push(Hit { seq, line, at, role, tool, before, found, after, lead });
             }
         }
     }
@@ -171,6 +176,19 @@ fn word(by: Speaker) -> &'static str {
         Speaker::Assistant => "assistant",
         Speaker::Tool => "tool",
         Speaker::Summary => "summary",
+    }
+}
+
+/// The text before a place as it is shown. Sequences are taken out of a longer piece first, so that the cut
+/// leaves no half of one.
+fn lead(text: &str, at: usize) -> String {
+    const LONGEST: usize = 1000;
+    let before = &text[..at];
+    let from = before.char_indices().rev().nth(AROUND + LONGEST).map_or(0, |(at, _)| at);
+    let shown = clean::block(&before[from..]);
+    match shown.char_indices().rev().nth(AROUND) {
+        Some((cut, _)) => format!("…{}", &shown[cut..]),
+        None => shown,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::record::Message;
 use segno_model::{Body, Record, Seq};
+use segno_store::catalog::Catalog;
 use segno_store::foreign::{self, ForeignRecord, Item, Origin, View};
 use serde_json::json;
 use std::fs::File;
@@ -120,7 +121,37 @@ fn transcript(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(
         screen.line(Text::line(Tone::Warning, "waits, was never delivered"));
         screen.line(Text::block(Tone::Plain, &prompt));
     }
+    if at.is_none() {
+        subagent_lines(&subagents(session), screen);
+    }
     Ok(())
+}
+
+/// The sessions of its subagents, also of those that ran before it was forked from another session.
+fn subagents(session: &Other) -> Vec<Other> {
+    let mut found = session.subagents.clone();
+    // What cannot be read here was told above.
+    for located in foreign::subagents(&session.located()).unwrap_or_default() {
+        if !found.iter().any(|other| other.row.path == located.path) {
+            found.push(Other::new(Catalog::digest(&located), &[]));
+        }
+    }
+    found.sort_by(|a, b| (a.row.created, &a.row.id).cmp(&(b.row.created, &b.row.id)));
+    found
+}
+
+fn subagent_lines(subagents: &[Other], screen: &mut Screen) {
+    if subagents.is_empty() {
+        return;
+    }
+    screen.line("");
+    screen.line(Text::line(Tone::Dim, "subagents:"));
+    for other in subagents {
+        let role = other.row.role.as_deref().unwrap_or("subagent");
+        let about = format!("  {role}  {}", other.state.word());
+        let line = Text::line(Tone::Plain, "  ").with(Tone::Accent, &other.word());
+        screen.line(line.with(Tone::Plain, &about));
+    }
 }
 
 /// Not copies, not what a subagent said, and nothing that only a machine reads.
@@ -162,8 +193,18 @@ fn document(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(),
         }
         if screen.is_gone() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    screen.json_part(&format!("],\"findings\":{}}}", json!(findings)));
+    let subagents: Vec<_> = subagents(session).iter().map(subagent).collect();
+    let (findings, subagents) = (json!(findings), json!(subagents));
+    screen.json_part(&format!("],\"findings\":{findings},\"subagents\":{subagents}}}"));
     Ok(())
+}
+
+fn subagent(other: &Other) -> serde_json::Value {
+    let row = &other.row;
+    json!({
+        "id": row.id, "role": row.role, "state": other.state.word(), "parent": row.parent,
+        "path": row.path,
+    })
 }
 
 /// As JSON text: the body is what it is, to the last digit.

@@ -191,6 +191,9 @@ impl<'s> Reader<'s> {
         self.child = Some(child);
         out.facts(row.uuid.as_deref().map(|uuid| Fact::FirstId(uuid.to_owned())));
         if !child {
+            // Nothing came before it in this file.
+            let before = row.parent_uuid.as_deref().or(row.logical_parent_uuid.as_deref());
+            out.facts(before.map(|uuid| Fact::Follows(uuid.to_owned())));
             return;
         }
         let prompted = row.parent_uuid.is_some() || &*row.kind == "user";
