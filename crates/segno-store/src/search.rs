@@ -176,7 +176,7 @@ pub fn said(body: &Body) -> Vec<Said<'_>> {
             }
         },
         Body::Compaction(compaction) => {
-            let summary = compaction.summary.as_ref().map(|text| text.head());
+            let summary = compaction.summary.as_ref().map(segno_model::record::Text::head);
             summary.map(|text| plain(Speaker::Summary, text)).into_iter().collect()
         }
         Body::BranchSummary(summary) => vec![plain(Speaker::Summary, summary.summary.head())],

@@ -140,8 +140,7 @@ fn state(row: &ForeignRow, process: Option<&Running>) -> OtherState {
     match (process.map(|p| p.waiting), row.ending) {
         _ if !row.readable => OtherState::Unreadable,
         (Some(Some(true)), _) => OtherState::Waiting,
-        (Some(Some(false)), _) => OtherState::Running,
-        (Some(None), Ending::Interrupted) => OtherState::Running,
+        (Some(Some(false)), _) | (Some(None), Ending::Interrupted) => OtherState::Running,
         (Some(None), _) => OtherState::Open,
         _ if row.damage > 0 => OtherState::Damaged,
         (None, Ending::Interrupted) => OtherState::Interrupted,

@@ -211,7 +211,7 @@ fn a_folder_that_cannot_be_read_is_told() {
     let machine = Machine::with(CODEX, &["51-in-flight-turn"]);
     machine.add(CLAUDE, "12-missing-parent");
     let folder = machine.user.join(CLAUDE);
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
     let said = machine.run(&["list", "--all"]);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(said.code, 0);

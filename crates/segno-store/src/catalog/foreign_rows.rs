@@ -211,7 +211,7 @@ const ENTRY: usize = 1 + 4 + 8 * 7;
 
 /// The reverse; what does not fit is left out.
 fn from_bytes(bytes: &[u8]) -> Vec<Spent> {
-    let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
+    let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
     let Some((len, rest)) = bytes.split_at_checked(8) else { return Vec::new() };
     let len = usize::try_from(number(len)).unwrap_or(usize::MAX);
     let Some((names, entries)) = rest.split_at_checked(len) else { return Vec::new() };

@@ -42,7 +42,9 @@ pub struct SimDisk {
 
 /// What another process does in between.
 #[derive(Default)]
-struct Meanwhile(Option<Box<dyn FnOnce(&SimDisk) + Send>>);
+struct Meanwhile(Option<Deed>);
+
+type Deed = Box<dyn FnOnce(&SimDisk) + Send>;
 
 impl std::fmt::Debug for Meanwhile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
