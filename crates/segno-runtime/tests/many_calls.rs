@@ -91,11 +91,14 @@ async fn reopened(store: &StrictStore) -> Opened<StrictLog> {
 
 fn texts(results: &[ContextResult]) -> Vec<&str> {
     let blocks = results.iter().flat_map(|result| &result.content);
-    let text = |block| match block {
-        &Block::Text { ref text } => text.head(),
+    blocks.map(text_of).collect()
+}
+
+fn text_of(block: &Block) -> &str {
+    match block {
+        Block::Text { text } => text.head(),
         other => panic!("{other:?}"),
-    };
-    blocks.map(text).collect()
+    }
 }
 
 /// Covers: G6, G7, G10.
