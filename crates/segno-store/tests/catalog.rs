@@ -10,6 +10,7 @@ use segno_model::record::{Name, Run, RunEnd, RunState};
 use segno_model::store::{Level, SessionLog, SessionStore, StoreError};
 use segno_model::{Body, Timestamp};
 use segno_store::catalog::{Activity, Catalog, Filter, Opened, Row};
+use segno_store::foreign::{self, Roots};
 use segno_store::{FileStore, RealDisk};
 use segno_testkit::sessions;
 use std::fs;
@@ -213,4 +214,24 @@ fn without_a_place_for_the_database_the_list_lives_in_memory() {
     let report = catalog.refresh(&place.store).unwrap();
     assert_eq!((report.total, report.saved), (2, false));
     assert_eq!(catalog.rows(&Filter::default()).len(), 2);
+}
+
+/// Covers: #68. A file of another agent that goes between finding and reading has a row that says so, once.
+#[test]
+fn a_file_that_goes_before_it_is_read_has_a_row() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join(".claude/projects/-p");
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("c0de1000-1111-4111-8111-000000000001.jsonl");
+    fs::write(&path, "{\"type\":\"summary\",\"summary\":\"x\",\"leafUuid\":\"y\"}\n").unwrap();
+    let roots = Roots { home: root.path().to_owned(), ..Roots::default() };
+    let (located, failed) = foreign::locate(&roots);
+    assert_eq!((located.len(), failed.len()), (1, 0));
+    fs::remove_file(&path).unwrap();
+    let mut catalog = Catalog::open(&root.path().join("catalog.sqlite"));
+    catalog.refresh_foreign(located, u64::MAX, &mut |_, _| {});
+    let rows = catalog.foreign_rows();
+    assert!(rows.len() == 1 && !rows[0].readable && rows[0].problem.is_some(), "{rows:?}");
+    catalog.refresh_foreign(foreign::locate(&roots).0, u64::MAX, &mut |_, _| {});
+    assert!(catalog.foreign_rows().is_empty());
 }
