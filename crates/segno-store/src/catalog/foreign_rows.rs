@@ -190,7 +190,7 @@ fn to_bytes(spent: &[Spent]) -> Vec<u8> {
             models.push(&one.model);
             models.len() - 1
         });
-        entries.extend_from_slice(&(one.response.is_some() as u64).to_le_bytes()[..1]);
+        entries.extend_from_slice(&[u8::from(one.response.is_some())]);
         entries.extend_from_slice(&u32::try_from(model).unwrap_or(u32::MAX).to_le_bytes());
         entries.extend_from_slice(&one.response.unwrap_or(0).to_le_bytes());
         entries.extend_from_slice(&one.at.0.to_le_bytes());
