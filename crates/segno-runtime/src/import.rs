@@ -11,26 +11,11 @@ use segno_model::record::{
 };
 use segno_model::store::{Level, SessionLog, StoreError};
 use segno_model::{Pos, Record, Seq, Timestamp, sha256_hex};
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 /// The name of the `custom` records around what was imported.
 pub const MARK: &str = "segno.import";
-
-/// The content of such a record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-enum Mark {
-    /// What follows is imported.
-    Begun,
-    /// Up to here so many records of the original were taken.
-    Done {
-        /// How many, from the original's beginning.
-        records: u64,
-        /// A hash over them.
-        sha256: String,
-    },
-}
 
 /// Why an import stopped.
 #[derive(Debug, thiserror::Error)]
@@ -81,14 +66,18 @@ impl Import {
         self.nodes.push(if is_node { Some(pos) } else { before });
     }
 
+    /// `{"state":"begun"}`: what follows is imported. `{"state":"done","records":N,"sha256":H}`: up to here so
+    /// many records of the original were taken, with this hash over them.
     fn mark(&mut self, custom: &Custom) {
-        match serde_json::from_str(custom.data.get()) {
-            Ok(Mark::Begun) => self.inside = true,
-            Ok(Mark::Done { records, sha256 }) => {
+        let mark: Value = serde_json::from_str(custom.data.get()).unwrap_or_default();
+        match mark["state"].as_str() {
+            Some("begun") => self.inside = true,
+            Some("done") => {
                 self.inside = false;
-                self.done = Some((records, sha256));
+                let sha256 = mark["sha256"].as_str().unwrap_or_default().to_owned();
+                self.done = mark["records"].as_u64().map(|records| (records, sha256));
             }
-            Err(_) => {}
+            _ => {}
         }
     }
 
@@ -127,7 +116,8 @@ impl Import {
             return Ok(());
         }
         if !std::mem::replace(&mut self.begun, true) {
-            self.append(log, record.envelope.at, mark(&Mark::Begun)).await?;
+            self.append(log, record.envelope.at, custom(MARK, &json!({ "state": "begun" })))
+                .await?;
         }
         let body = self.fitted(log, record.body().clone()).await?;
         let parent = record.envelope.parent.and_then(|parent| self.node(parent));
@@ -158,8 +148,8 @@ impl Import {
                 let tip = tip.and_then(|seq| self.node(seq));
                 self.append(log, now, Body::Tip(Tip { tip })).await?;
             }
-            let done = Mark::Done { records: self.seen, sha256: self.sha256.clone() };
-            self.append(log, now, mark(&done)).await?;
+            let done = json!({ "state": "done", "records": self.seen, "sha256": self.sha256 });
+            self.append(log, now, custom(MARK, &done)).await?;
         }
         Ok(log.sync().await?)
     }
@@ -245,14 +235,10 @@ async fn original<L: SessionLog>(log: &mut L, body: &Body) -> Result<Body, Store
         Body::Custom(custom) => custom.name.clone(),
         other => format!("{MARK}.{}", other.kind()),
     };
-    Ok(custom(&name, &blob))
+    Ok(custom(&name, &json!({ "blob": blob.blob, "bytes": blob.bytes })))
 }
 
-fn mark(mark: &Mark) -> Body {
-    custom(MARK, mark)
-}
-
-fn custom<T: Serialize>(name: &str, data: &T) -> Body {
+fn custom(name: &str, data: &Value) -> Body {
     let data = serde_json::value::to_raw_value(data).unwrap_or_else(|_| RawValue::NULL.to_owned());
     Body::Custom(Custom { name: name.to_owned(), data, context: None })
 }
