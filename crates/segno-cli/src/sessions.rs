@@ -8,7 +8,7 @@ use segno_model::checkpoint::Totals;
 use segno_model::record::{ModelRef, OriginKind, ProjectFacts, RunEnd};
 use segno_model::store::StoreError;
 use segno_model::{SessionId, Timestamp};
-use segno_store::catalog::{Catalog, Filter, Opened, Row};
+use segno_store::catalog::{Catalog, Opened, Row};
 use serde::Serialize;
 
 /// Where a session stands.
@@ -133,13 +133,16 @@ pub fn all(stores: &Stores, now: Timestamp) -> Result<(Vec<Entry>, Option<String
     }
     let mut catalog = Catalog::open(&stores.home.catalog());
     catalog.refresh(&stores.files)?;
-    let mut entries: Vec<Entry> = catalog
-        .rows(&Filter::default())
-        .into_iter()
-        .map(|row| entry(row.clone(), stores.files.is_held(&row.id).unwrap_or(false)))
+    let (held, trouble) = (catalog.held(&stores.files), trouble(catalog.opened()));
+    let rows = catalog.into_rows().into_iter();
+    let mut entries: Vec<Entry> = rows
+        .map(|row| {
+            let held = held.contains(&row.id);
+            entry(row, held)
+        })
         .collect();
     sort(&mut entries, now);
-    Ok((entries, trouble(catalog.opened())))
+    Ok((entries, trouble))
 }
 
 /// What a person should know about how the catalog was found.
@@ -179,8 +182,7 @@ pub fn trashed(stores: &Stores, now: Timestamp) -> Result<Vec<Entry>, StoreError
 }
 
 fn sort(entries: &mut [Entry], now: Timestamp) {
-    use std::cmp::Reverse;
-    entries.sort_by_key(|entry| (Reverse(entry.last_active(now)), Reverse(entry.id.clone())));
+    entries.sort_by(|a, b| (b.last_active(now), &b.id).cmp(&(a.last_active(now), &a.id)));
 }
 
 /// One session, of which it is known whether another process holds it.

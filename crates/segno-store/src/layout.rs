@@ -112,11 +112,13 @@ pub(crate) struct Found {
 
 /// The sessions that lie directly in a directory.
 pub(crate) fn sessions_in<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Found>, StoreError> {
-    let mut found = Vec::new();
-    for name in directories(disk, dir)? {
-        let Ok(id) = SessionId::parse(&name) else { continue };
-        let dir = SessionDir(dir.join(name));
-        if let Some(meta) = look(disk, &dir.log())? {
+    let names = directories(disk, dir)?;
+    let ids: Vec<SessionId> = names.iter().flat_map(|name| SessionId::parse(name)).collect();
+    let logs: Vec<PathBuf> = ids.iter().map(|id| Path::new(id.as_str()).join(LOG)).collect();
+    let mut found = Vec::with_capacity(ids.len());
+    for (id, meta) in ids.into_iter().zip(disk.metas(dir, &logs)) {
+        let dir = SessionDir(dir.join(id.as_str()));
+        if let Some(meta) = if_any(meta, &dir.log())? {
             found.push(Found { id, dir, meta });
         }
     }
@@ -140,7 +142,11 @@ pub(crate) fn exists<D: Disk>(disk: &D, path: &Path) -> Result<bool, StoreError>
 
 /// What is at a path, if anything is.
 fn look<D: Disk>(disk: &D, path: &Path) -> Result<Option<Meta>, StoreError> {
-    match disk.meta(path) {
+    if_any(disk.meta(path), path)
+}
+
+fn if_any(meta: std::io::Result<Meta>, path: &Path) -> Result<Option<Meta>, StoreError> {
+    match meta {
         Ok(meta) => Ok(Some(meta)),
         Err(e) if is_nothing(&e) => Ok(None),
         Err(e) => Err(store_error("looking at", path, e)),

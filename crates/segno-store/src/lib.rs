@@ -18,6 +18,7 @@ mod layout;
 mod leftovers;
 mod lock;
 mod log;
+mod parallel;
 mod platform;
 mod reading;
 pub mod search;

@@ -3,7 +3,7 @@
 //! Responsible for: taking the lock without ever waiting, and telling the loser who won (G5). Must not:
 //! decide by the note: it is information, and the lock is the truth.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, FileId};
 use crate::durable::{read_file, write_note};
 use crate::error::{store_error, write_error};
 use crate::layout::SessionDir;
@@ -11,7 +11,9 @@ use crate::platform;
 use crate::system::SystemClock;
 use segno_model::SessionId;
 use segno_model::store::{Clock, Owner, StoreError};
+use std::collections::HashSet;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 
 /// How often a log may change its file between opening and locking it before that is an error.
 const REPLACED_TRIES: u32 = 8;
@@ -94,4 +96,21 @@ pub(crate) fn read_owner<D: Disk>(disk: &D, session: &SessionDir) -> Owner {
 /// Whether somebody has the lock now.
 pub(crate) fn is_held<D: Disk>(disk: &D, session: &SessionDir) -> bool {
     disk.open_read(&session.log()).and_then(|file| file.is_locked()).unwrap_or(false)
+}
+
+/// Which logs are locked, asked once for many sessions.
+#[derive(Debug)]
+pub(crate) struct Locks(Option<HashSet<u64>>);
+
+impl Locks {
+    /// The locks of this moment on files below `root`.
+    pub(crate) fn now<D: Disk>(disk: &D, root: &Path) -> Self {
+        Self(disk.locked(root))
+    }
+
+    /// Whether somebody has the lock of a log that is the file `log`. The system's list rules most out;
+    /// the lock itself decides.
+    pub(crate) fn is_held<D: Disk>(&self, disk: &D, session: &SessionDir, log: FileId) -> bool {
+        self.0.as_ref().is_none_or(|locked| locked.contains(&log.ino)) && is_held(disk, session)
+    }
 }

@@ -9,7 +9,7 @@ use crate::error::store_error;
 use crate::fork;
 use crate::held::FileHeld;
 use crate::layout::{Found, Layout};
-use crate::lock;
+use crate::lock::{self, Locks};
 use crate::log::FileLog;
 use crate::reading::{self, LogFile};
 use segno_model::batch::CHECKPOINT_EVERY;
@@ -157,8 +157,12 @@ impl<D: Disk> FileStore<D> {
         LogFile::open(self, &dir, id)
     }
 
-    pub(crate) fn listed(&self, found: Found) -> Listed {
-        let held = lock::is_held(self.disk(), &found.dir);
+    pub(crate) fn locks(&self) -> Locks {
+        Locks::now(self.disk(), self.root())
+    }
+
+    pub(crate) fn listed(&self, found: Found, locks: &Locks) -> Listed {
+        let held = locks.is_held(self.disk(), &found.dir, found.meta.id);
         Listed { id: found.id, bytes: found.meta.len, held }
     }
 }
@@ -188,7 +192,8 @@ impl<D: Disk> SessionStore for FileStore<D> {
 
     async fn list(&self) -> Result<Vec<Listed>, StoreError> {
         let all = self.layout().all(self.disk())?;
-        Ok(all.into_iter().map(|found| self.listed(found)).collect())
+        let locks = self.locks();
+        Ok(all.into_iter().map(|found| self.listed(found, &locks)).collect())
     }
 
     async fn fork(

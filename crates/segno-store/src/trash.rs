@@ -31,7 +31,8 @@ impl<D: Disk> FileStore<D> {
     /// A failing disk.
     pub fn list_trash(&self) -> Result<Vec<Listed>, StoreError> {
         let all = sessions_in(self.disk(), &self.layout().trash())?;
-        Ok(all.into_iter().map(|found| self.listed(found)).collect())
+        let locks = self.locks();
+        Ok(all.into_iter().map(|found| self.listed(found, &locks)).collect())
     }
 
     /// Reads a session in the trash.

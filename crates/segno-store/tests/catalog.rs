@@ -79,6 +79,43 @@ fn a_row_says_what_the_log_says() {
     assert_eq!(row.last_end, Some(RunEnd::Completed));
 }
 
+/// Enough sessions that they are looked at on several processors, two of them held by writers and one by
+/// nobody any more.
+#[test]
+fn the_list_says_who_is_held() {
+    let place = Place::with(600);
+    let held = [3, 577];
+    let writers = held.map(|n| open(&place.store, &id(n)).unwrap());
+    drop(open(&place.store, &id(12)).unwrap());
+    let (catalog, report) = place.list();
+    assert_eq!((report.total, report.read), (600, 600));
+    let mut found: Vec<_> = catalog.held(&place.store).into_iter().collect();
+    found.sort_unstable();
+    assert_eq!(found, held.map(id));
+    drop(writers);
+    let (catalog, report) = place.list();
+    assert_eq!((report.total, report.read), (600, 0));
+    assert!(catalog.held(&place.store).is_empty());
+    assert_eq!(catalog.into_rows().len(), 600);
+}
+
+/// A session's directory that was copied into another month is one session; the one at home counts.
+#[test]
+fn a_session_in_two_months_is_listed_once() {
+    let place = Place::with(2);
+    let log = place.store.log_path(&id(1)).unwrap();
+    for month in ["1999-01", "2999-12"] {
+        let copy = place.root.path().join("sessions").join(month).join(id(1).as_str());
+        fs::create_dir_all(&copy).unwrap();
+        fs::copy(&log, copy.join("log.jsonl")).unwrap();
+    }
+    append(&mut open(&place.store, &id(1)).unwrap().log, "at home").unwrap();
+    assert_eq!(place.list().1.read, 2);
+    let (catalog, report) = place.list();
+    assert_eq!((report.total, report.read), (2, 0));
+    assert_eq!(catalog.row(&id(1)).unwrap().totals.user_messages, 2);
+}
+
 /// Covers: #66. Only what changed is read again.
 #[test]
 fn a_refresh_reads_what_changed_and_nothing_else() {

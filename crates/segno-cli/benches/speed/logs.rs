@@ -194,7 +194,8 @@ pub(crate) fn list(home: &Path) -> Done<Vec<Row>> {
 fn listed(catalog: &Path, store: &FileStore<RealDisk>) -> Done<()> {
     let mut catalog = Catalog::open(catalog);
     catalog.refresh(store)?;
-    let rows = catalog.rows(&Filter::default()).len();
+    let held = catalog.held(store).len();
+    let rows = catalog.rows(&Filter::default()).len() + held;
     if rows == MANY { Ok(()) } else { Err(format!("{rows} rows").into()) }
 }
 

@@ -1,4 +1,4 @@
-//! The speed budgets of our own logs: `cargo xtask bench`.
+//! The speed budgets: `cargo xtask bench`.
 //!
 //! Responsible for: running every measure once and printing one table of ratios against a floor that was
 //! measured in the same run. Must not: fail when a budget is missed, or be part of the tests.
@@ -6,6 +6,7 @@
 mod engine;
 mod logs;
 mod measure;
+mod others;
 mod process;
 
 use measure::Row;
@@ -21,6 +22,9 @@ const MEASURES: &[(&str, Measure)] = &[
     ("scan", logs::scan),
     ("open", process::open),
     ("list", logs::list),
+    ("list-other", others::list),
+    ("index", others::index),
+    ("search", others::search),
     ("start", process::start),
     ("turn", engine::turn),
 ];

@@ -83,7 +83,7 @@ pub(crate) fn open(home: &Path) -> Done<Vec<Row>> {
 }
 
 /// Runs a program until it has said everything; gives the time to its first output.
-fn run(mut command: Command) -> Done<(Duration, String)> {
+pub(crate) fn run(mut command: Command) -> Done<(Duration, String)> {
     let (mut out, said) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
     let mut bytes = vec![0; 4096];

@@ -7,7 +7,6 @@
 use super::{Fingerprint, Opened, Row, foreign_rows};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use segno_model::SessionId;
-use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -20,6 +19,15 @@ const BUSY: Duration = Duration::from_secs(5);
 /// How often, and how far apart, opening is tried while others set the file up.
 const SET_UP_TRIES: u32 = 200;
 const SET_UP_PAUSE: Duration = Duration::from_millis(10);
+
+/// A row as it is stored.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) id: SessionId,
+    pub(super) fingerprint: Fingerprint,
+    /// As JSON; what cannot be read is made again from its log.
+    pub(super) row: String,
+}
 
 /// A row and the file that it was read from.
 #[derive(Debug)]
@@ -64,16 +72,9 @@ impl Database {
         Self { path, connection: None, opened: Opened::Memory(error.to_string()) }
     }
 
-    /// All rows; what cannot be read is not known.
-    pub(super) fn load(&mut self) -> BTreeMap<SessionId, Stored> {
-        let Some(connection) = &self.connection else { return BTreeMap::new() };
-        match read_all(connection) {
-            Ok(rows) => rows,
-            Err(error) => {
-                self.give_up_if_damaged(&error);
-                BTreeMap::new()
-            }
-        }
+    /// All rows, in the order of their ids; what cannot be read is not known.
+    pub(super) fn load(&mut self) -> Vec<Kept> {
+        self.ask(|connection| read_all(connection)).0
     }
 
     /// Writes changed rows and removes gone ones; says whether that worked.
@@ -209,19 +210,19 @@ fn set_aside(path: &Path) -> Option<PathBuf> {
     Some(aside)
 }
 
-fn read_all(connection: &Connection) -> rusqlite::Result<BTreeMap<SessionId, Stored>> {
-    let mut query = connection.prepare("SELECT bytes, modified_ns, ino, row FROM session")?;
-    let mut found = BTreeMap::new();
+fn read_all(connection: &Connection) -> rusqlite::Result<Vec<Kept>> {
+    let sql = "SELECT id, bytes, modified_ns, ino, row FROM session ORDER BY id";
+    let mut query = connection.prepare(sql)?;
+    let mut found = Vec::new();
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let fingerprint = Fingerprint {
-            bytes: row.get::<_, i64>(0)?.cast_unsigned(),
-            modified_ns: row.get(1)?,
-            ino: row.get::<_, i64>(2)?.cast_unsigned(),
+            bytes: row.get::<_, i64>(1)?.cast_unsigned(),
+            modified_ns: row.get(2)?,
+            ino: row.get::<_, i64>(3)?.cast_unsigned(),
         };
-        // One that cannot be read is made again from its log.
-        if let Ok(row) = serde_json::from_str::<Row>(row.get_ref(3)?.as_str()?) {
-            found.insert(row.id.clone(), Stored { fingerprint, row });
+        if let Ok(id) = SessionId::parse(row.get_ref(0)?.as_str()?) {
+            found.push(Kept { id, fingerprint, row: row.get(4)? });
         }
     }
     Ok(found)

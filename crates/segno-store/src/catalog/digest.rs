@@ -349,7 +349,7 @@ impl Sink for Digest {
 fn is_title(text: &str) -> bool {
     let text = text.trim_start();
     let command = text.strip_prefix('/').is_some_and(|rest| {
-        let word = rest.split_whitespace().next().unwrap_or("");
+        let word = rest.split(char::is_whitespace).next().unwrap_or("");
         !word.is_empty() && !word.contains('/')
     });
     !command && !text.starts_with('<')
@@ -363,10 +363,13 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// The same in every process: the first eight bytes of a SHA-256.
+/// The same in every process and version: FNV-1a, mixed once more so that all bits depend on all bytes.
 fn hash(text: &str) -> u64 {
-    let hex = segno_model::sha256_hex(text.as_bytes());
-    u64::from_str_radix(&hex[..16], 16).expect("sixteen hex digits")
+    let fnv = text.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, b| {
+        (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01B3)
+    });
+    let mixed = (fnv ^ fnv >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    mixed ^ mixed >> 32
 }
 
 #[cfg(test)]

@@ -14,17 +14,20 @@ pub use digest::{Ending, ForeignRow, Spent};
 pub use index::{Progress, Unread};
 pub use row::{Activity, Row};
 
-use crate::disk::{Disk, Meta};
+use crate::disk::{Disk, FileId, Meta};
 use crate::layout::{Found, SessionDir};
+use crate::parallel::in_parallel;
 use crate::reading::{self, LogFile};
 use crate::store::FileStore;
-use database::{Database, Stored};
+use database::{Database, Kept, Stored};
 use segno_model::SessionId;
 use segno_model::record::ProjectFacts;
 use segno_model::store::StoreError;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// How the database was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +81,10 @@ impl Fingerprint {
 #[derive(Debug)]
 pub struct Catalog {
     database: Database,
-    rows: BTreeMap<SessionId, Row>,
+    /// In the order of their ids.
+    rows: Vec<Row>,
+    /// The directory and log of each row.
+    logs: Vec<(SessionDir, FileId)>,
     foreign: Vec<index::Slot>,
     places: HashMap<String, ProjectFacts>,
 }
@@ -90,7 +96,8 @@ impl Catalog {
     pub fn open(path: &Path) -> Self {
         Self {
             database: Database::open(path),
-            rows: BTreeMap::new(),
+            rows: Vec::new(),
+            logs: Vec::new(),
             foreign: Vec::new(),
             places: HashMap::new(),
         }
@@ -107,43 +114,99 @@ impl Catalog {
     /// # Errors
     /// Only when the sessions themselves cannot be listed.
     pub fn refresh<D: Disk>(&mut self, store: &FileStore<D>) -> Result<Refreshed, StoreError> {
-        let on_disk = store.layout().all(store.disk())?;
-        let mut known = self.database.load();
-        let mut report = Refreshed::default();
-        let mut changed = Vec::new();
-        self.rows.clear();
-        for Found { id, dir, meta } in on_disk {
-            let fingerprint = Fingerprint::of(&meta);
-            let row = match known.remove(&id) {
-                Some(stored) if stored.fingerprint == fingerprint => stored.row,
-                _ => {
-                    report.read += 1;
-                    let row = read_row(store, &id, &dir, meta.len);
-                    changed.push(Stored { fingerprint, row: row.clone() });
-                    row
-                }
-            };
-            self.rows.insert(id, row);
+        let (on_disk, known) = thread::scope(|scope| {
+            let walk = scope.spawn(|| walk(store));
+            let known = self.database.load();
+            let on_disk = walk.join().unwrap_or_else(|panic| resume_unwind(panic));
+            on_disk.map(|on_disk| (on_disk, known))
+        })?;
+        let (wanted, gone) = matched(on_disk, known);
+        let made = in_parallel(&wanted, |(found, kept)| make(store, found, kept.as_ref()));
+        let (mut changed, mut report) = (Vec::new(), Refreshed { gone, ..Refreshed::default() });
+        self.rows = Vec::with_capacity(wanted.len());
+        self.logs = Vec::with_capacity(wanted.len());
+        for ((found, _), (row, is_new)) in wanted.into_iter().zip(made) {
+            if is_new {
+                let fingerprint = Fingerprint::of(&found.meta);
+                changed.push(Stored { fingerprint, row: row.clone() });
+            }
+            self.rows.push(row);
+            self.logs.push((found.dir, found.meta.id));
         }
-        report.total = self.rows.len();
-        report.gone = known.into_keys().filter(|id| !self.rows.contains_key(id)).collect();
+        (report.total, report.read) = (self.rows.len(), changed.len());
         report.saved = self.database.save(&changed, &report.gone);
         Ok(report)
+    }
+
+    /// Those of the last refresh that somebody holds now.
+    #[must_use]
+    pub fn held<D: Disk>(&self, store: &FileStore<D>) -> HashSet<SessionId> {
+        let locks = store.locks();
+        let all = self.rows.iter().zip(&self.logs);
+        let held = all.filter(|(_, (dir, log))| locks.is_held(store.disk(), dir, *log));
+        held.map(|(row, _)| row.id.clone()).collect()
+    }
+
+    /// The rows of the last refresh in no particular order, for one who needs the catalog no more.
+    #[must_use]
+    pub fn into_rows(self) -> Vec<Row> {
+        self.rows
     }
 
     /// The rows of the last refresh, the session with the newest message first.
     #[must_use]
     pub fn rows(&self, filter: &Filter) -> Vec<&Row> {
         let wanted = |row: &&Row| filter.project.as_ref().is_none_or(|p| row.is_of(p));
-        let mut rows: Vec<_> = self.rows.values().filter(wanted).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse((row.last_active(), row.id.clone())));
+        let mut rows: Vec<_> = self.rows.iter().filter(wanted).collect();
+        rows.sort_by(|a, b| (b.last_active(), &b.id).cmp(&(a.last_active(), &a.id)));
         rows
     }
 
     /// The row of one session.
     #[must_use]
     pub fn row(&self, id: &SessionId) -> Option<&Row> {
-        self.rows.get(id)
+        let at = self.rows.binary_search_by(|row| row.id.cmp(id)).ok()?;
+        self.rows.get(at)
+    }
+}
+
+/// What is on disk, in the order of the ids. Of two directories of one session, the one in its month
+/// counts.
+fn walk<D: Disk>(store: &FileStore<D>) -> Result<Vec<Found>, StoreError> {
+    let mut found = store.layout().all(store.disk())?;
+    found.sort_by(|a, b| a.id.cmp(&b.id));
+    found.dedup_by(|second, first| {
+        let is_same = second.id == first.id;
+        if is_same && second.dir == store.layout().home(&second.id) {
+            std::mem::swap(first, second);
+        }
+        is_same
+    });
+    Ok(found)
+}
+
+/// What is on disk, each with its stored row if that is up to date, and the ids that are stored and not
+/// on disk. Both lists are in the order of their ids.
+fn matched(on_disk: Vec<Found>, known: Vec<Kept>) -> (Vec<(Found, Option<Kept>)>, Vec<SessionId>) {
+    let (mut wanted, mut gone) = (Vec::with_capacity(on_disk.len()), Vec::new());
+    let mut known = known.into_iter().peekable();
+    for found in on_disk {
+        while let Some(before) = known.next_if(|kept| kept.id < found.id) {
+            gone.push(before.id);
+        }
+        let kept = known.next_if(|kept| kept.id == found.id);
+        let fingerprint = Fingerprint::of(&found.meta);
+        wanted.push((found, kept.filter(|kept| kept.fingerprint == fingerprint)));
+    }
+    gone.extend(known.map(|kept| kept.id));
+    (wanted, gone)
+}
+
+/// The row of a session, and whether it had to be read off the log.
+fn make<D: Disk>(store: &FileStore<D>, found: &Found, kept: Option<&Kept>) -> (Row, bool) {
+    match kept.and_then(|kept| serde_json::from_str::<Row>(&kept.row).ok()) {
+        Some(row) if row.id == found.id => (row, false),
+        _ => (read_row(store, &found.id, &found.dir, found.meta.len), true),
     }
 }
 

@@ -7,8 +7,9 @@ mod real;
 
 pub use real::{RealDisk, RealFile};
 
+use std::collections::HashSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Which file something is, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,6 +113,18 @@ pub trait Disk: std::fmt::Debug + Clone + Send + Sync + 'static {
     /// # Errors
     /// `NotFound` when nothing is; otherwise as the system says.
     fn meta(&self, path: &Path) -> io::Result<Meta>;
+
+    /// What is at each of several paths below a directory, in their order; as [`Disk::meta`], many at once.
+    fn metas(&self, dir: &Path, below: &[PathBuf]) -> Vec<io::Result<Meta>> {
+        below.iter().map(|path| self.meta(&dir.join(path))).collect()
+    }
+
+    /// The numbers of all files on which somebody has a lock now, or none where that is not known for
+    /// sure for files below `root`. A number says nothing about the device; whoever finds a file in here asks the file.
+    fn locked(&self, root: &Path) -> Option<HashSet<u64>> {
+        let _ = root;
+        None
+    }
 
     /// Gives a file or directory a new name, replacing what a file's new name stood for.
     ///

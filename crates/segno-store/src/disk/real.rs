@@ -4,11 +4,13 @@
 //! decide anything.
 
 use super::{Disk, DiskFile, Entry, FileId, Medium, Meta, Writes};
+use crate::parallel::in_parallel;
 use crate::platform;
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
@@ -40,6 +42,20 @@ fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<RealFile> 
         return Err(io::Error::other("it is no regular file"));
     }
     Ok(RealFile(file))
+}
+
+/// What is at a path below an open directory: the kernel need not walk down to the directory again.
+#[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
+fn stat_below(dir: &File, path: &Path) -> io::Result<Meta> {
+    let found = rustix::fs::statat(dir, path, rustix::fs::AtFlags::empty())?;
+    let seconds = (found.st_mtime as i64).saturating_mul(1_000_000_000);
+    Ok(Meta {
+        id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
+        links: found.st_nlink as u64,
+        len: (found.st_size as i64).cast_unsigned(),
+        is_dir: rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir(),
+        modified_ns: seconds.saturating_add(found.st_mtime_nsec as i64),
+    })
 }
 
 impl Disk for RealDisk {
@@ -90,6 +106,20 @@ impl Disk for RealDisk {
 
     fn meta(&self, path: &Path) -> io::Result<Meta> {
         fs::metadata(path).map(|found| meta_of(&found))
+    }
+
+    fn metas(&self, dir: &Path, below: &[PathBuf]) -> Vec<io::Result<Meta>> {
+        let Ok(open) = File::open(dir) else {
+            return below.iter().map(|path| self.meta(&dir.join(path))).collect();
+        };
+        in_parallel(below, |path| stat_below(&open, path))
+    }
+
+    fn locked(&self, root: &Path) -> Option<HashSet<u64>> {
+        match self.medium(root) {
+            Ok(Medium::Local) => platform::locked_files(),
+            _ => None,
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

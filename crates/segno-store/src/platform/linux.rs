@@ -6,6 +6,7 @@
 use super::HeldLock;
 use crate::disk::Medium;
 use rustix::fs::Advice;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -73,6 +74,18 @@ pub(crate) fn forget_cached(file: &File, offset: u64) {
 pub(crate) fn held_locks() -> Vec<HeldLock> {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     locks.lines().filter_map(held_lock).collect()
+}
+
+/// The numbers of all files that processes have locked, if all of them can be seen: a process in a
+/// container sees only the locks of processes in it.
+pub(crate) fn locked_files() -> Option<HashSet<u64>> {
+    /// The number of the first process namespace, in which everybody is seen.
+    const EVERYBODY: &str = "pid:[4026531836]";
+    if fs::read_link("/proc/self/ns/pid").ok()?.as_os_str() != EVERYBODY {
+        return None;
+    }
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    Some(locks.lines().filter_map(held_lock).map(|lock| lock.ino).collect())
 }
 
 /// A line of `/proc/locks`: `1: FLOCK  ADVISORY  WRITE 4711 fe:01:10993668 0 EOF`. One that waits has

@@ -7,7 +7,7 @@
 mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    boot_id, copy_range, forget_cached, has_open, held_locks, medium, open_untouched,
+    boot_id, copy_range, forget_cached, has_open, held_locks, locked_files, medium, open_untouched,
     process_started,
 };
 
@@ -15,7 +15,7 @@ pub(crate) use linux::{
 mod other;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    boot_id, copy_range, forget_cached, has_open, held_locks, medium, open_untouched,
+    boot_id, copy_range, forget_cached, has_open, held_locks, locked_files, medium, open_untouched,
     process_started,
 };
 

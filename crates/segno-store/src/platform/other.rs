@@ -28,6 +28,10 @@ pub(crate) fn held_locks() -> Vec<HeldLock> {
     Vec::new()
 }
 
+pub(crate) fn locked_files() -> Option<std::collections::HashSet<u64>> {
+    None
+}
+
 pub(crate) fn has_open(_pid: u32, _path: &Path) -> bool {
     false
 }
