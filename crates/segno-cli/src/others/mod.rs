@@ -87,7 +87,7 @@ pub async fn all(stores: &Stores, limit: u64) -> Others {
     look_at_places(&mut catalog).await;
     let running = foreign::running(&roots);
     let other = |row: ForeignRow| Other::new(row, &running);
-    let mut sessions: Vec<Other> = catalog.foreign_rows().into_iter().map(other).collect();
+    let mut sessions: Vec<Other> = catalog.into_foreign_rows().into_iter().map(other).collect();
     lineage::trace(&mut sessions);
     Others { sessions, unread, trouble }
 }

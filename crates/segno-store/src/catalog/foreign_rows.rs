@@ -50,8 +50,15 @@ pub(super) struct Kept {
     pub(super) stamp: Stamp,
     /// Of the file's beginning and end; 0 for none.
     pub(super) mark: u64,
-    /// As JSON; parsed when it is wanted.
+    /// As JSON.
     pub(super) row: String,
+}
+
+impl Kept {
+    /// The row; none when a damaged database wrote it.
+    pub(super) fn parsed(&self) -> Option<ForeignRow> {
+        serde_json::from_str(&self.row).ok()
+    }
 }
 
 /// A row that was made.

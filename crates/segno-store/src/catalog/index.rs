@@ -8,6 +8,7 @@ use super::Catalog;
 use super::digest::{Digest, ForeignRow, Spent};
 use super::foreign_rows::{self, Kept, Key, Made};
 use crate::foreign::{self, ForeignError, Located};
+use crate::parallel::in_parallel;
 use segno_model::record::ProjectFacts;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
@@ -69,7 +70,7 @@ impl Catalog {
                 continue;
             }
             match known.remove(&key).map(|kept| (kept.stamp == session.stamp, kept)) {
-                Some((true, kept)) => fresh.push((key, kept)),
+                Some((true, kept)) => fresh.push((session, kept)),
                 Some((false, kept)) => stale.push((session, Some(kept))),
                 None => stale.push((session, None)),
             }
@@ -78,14 +79,20 @@ impl Catalog {
         if !gone.is_empty() {
             self.database.ask(|connection| foreign_rows::remove(connection, &gone));
         }
-        self.foreign = fresh.into_iter().map(|(_, kept)| Slot::Kept(kept.row)).collect();
+        let rows = in_parallel(&fresh, |(_, kept)| kept.parsed());
+        self.foreign = Vec::with_capacity(rows.len());
+        for ((session, _), row) in fresh.into_iter().zip(rows) {
+            match row {
+                Some(row) => self.foreign.push(row),
+                // It was written by a damaged database.
+                None => stale.push((session, None)),
+            }
+        }
         stale.sort_by_key(|(session, _)| Reverse(session.stamp.modified_ns));
         let later = stale.split_off(within(&stale, limit));
         self.read_stale(&stale, progress);
         // What was known of a session that changed is better than nothing.
-        self.foreign.extend(
-            later.iter().filter_map(|(_, kept)| Some(Slot::Kept(kept.as_ref()?.row.clone()))),
-        );
+        self.foreign.extend(later.iter().filter_map(|(_, kept)| kept.as_ref()?.parsed()));
         Unread {
             sessions: later.len(),
             bytes: later.iter().map(|(session, _)| session.stamp.bytes).sum(),
@@ -106,7 +113,7 @@ impl Catalog {
             done.bytes += made.stamp.bytes;
             unsaved += made.stamp.bytes;
             progress(done, &made.row);
-            self.foreign.push(Slot::Read(made.row.clone()));
+            self.foreign.push(made.row.clone());
             batch.push(made);
             if batch.len() >= SAVE_SESSIONS || unsaved >= SAVE_BYTES {
                 self.database.ask(|connection| foreign_rows::save(connection, &batch));
@@ -122,24 +129,33 @@ impl Catalog {
     /// The rows of other agents' sessions after the last refresh, in no particular order.
     #[must_use]
     pub fn foreign_rows(&self) -> Vec<ForeignRow> {
-        // A row that cannot be parsed was written by a damaged database; it is read again next time.
-        let mut rows: Vec<_> = self.foreign.iter().filter_map(Slot::row).collect();
-        for row in &mut rows {
-            if let Some(facts) = self.places.get(&row.project.cwd) {
-                row.project = facts.clone();
-            }
+        self.foreign.iter().map(|row| self.placed(row.clone())).collect()
+    }
+
+    /// The same, for one who needs the catalog no more.
+    #[must_use]
+    pub fn into_foreign_rows(mut self) -> Vec<ForeignRow> {
+        let rows = std::mem::take(&mut self.foreign);
+        rows.into_iter().map(|row| self.placed(row)).collect()
+    }
+
+    /// A row with what is known of its place.
+    fn placed(&self, mut row: ForeignRow) -> ForeignRow {
+        if let Some(facts) = self.places.get(&row.project.cwd) {
+            row.project = facts.clone();
         }
-        rows
+        row
     }
 
     /// Working directories of other agents' sessions that were not looked at yet, or were not there then.
     /// Whoever can look tells with [`Self::set_places`].
     #[must_use]
     pub fn unknown_places(&self) -> Vec<String> {
-        let rows = self.foreign.iter().filter_map(Slot::row);
-        let cwds: BTreeSet<String> = rows.map(|row| row.project.cwd).collect();
+        let cwds: BTreeSet<&str> =
+            self.foreign.iter().map(|row| row.project.cwd.as_str()).collect();
         let known = |cwd: &str| self.places.get(cwd).is_some_and(|facts| facts.real_path.is_some());
-        cwds.into_iter().filter(|cwd| !cwd.is_empty() && !known(cwd)).collect()
+        let unknown = cwds.into_iter().filter(|cwd| !cwd.is_empty() && !known(cwd));
+        unknown.map(str::to_owned).collect()
     }
 
     /// The directories that were found to be there, in which agents may keep sessions of their own.
@@ -167,22 +183,6 @@ impl Catalog {
     pub fn spent(&mut self, row: &ForeignRow) -> Vec<Spent> {
         let key = Key { agent: row.agent, path: row.path.clone(), key: row.key.clone() };
         self.database.ask(|connection| foreign_rows::spent(connection, &key)).0
-    }
-}
-
-/// A row as it is held: parsed only when it is wanted.
-#[derive(Debug)]
-pub(super) enum Slot {
-    Kept(String),
-    Read(ForeignRow),
-}
-
-impl Slot {
-    fn row(&self) -> Option<ForeignRow> {
-        match self {
-            Self::Kept(text) => serde_json::from_str(text).ok(),
-            Self::Read(row) => Some(row.clone()),
-        }
     }
 }
 
@@ -228,7 +228,7 @@ fn make(session: &Located, kept: Option<&Kept>) -> Made {
     if let Some(kept) = kept
         && (mark, stamp.bytes, stamp.ino) == (kept.mark, kept.stamp.bytes, kept.stamp.ino)
         && mark != 0
-        && let Ok(row) = serde_json::from_str(&kept.row)
+        && let Some(row) = kept.parsed()
     {
         return Made { key, stamp, mark, row, spent: None };
     }

@@ -85,7 +85,7 @@ pub struct Catalog {
     rows: Vec<Row>,
     /// The directory and log of each row.
     logs: Vec<(SessionDir, FileId)>,
-    foreign: Vec<index::Slot>,
+    foreign: Vec<ForeignRow>,
     places: HashMap<String, ProjectFacts>,
 }
 

@@ -4,6 +4,7 @@
 
 use super::agent::Agent;
 use super::input::ForeignError;
+use crate::parallel::in_parallel;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -99,6 +100,7 @@ pub(super) fn files_below(
         Err(e) if e.kind() == io::ErrorKind::NotFound => return,
         Err(e) => return failed.push(ForeignError::io(dir, e)),
     };
+    let mut files = Vec::new();
     for entry in entries.filter_map(Result::ok) {
         let Ok(kind) = entry.file_type() else { continue };
         let path = entry.path();
@@ -111,11 +113,15 @@ pub(super) fn files_below(
             .and_then(OsStr::to_str)
             .is_some_and(|name| name.ends_with(suffix))
         {
-            match fs::metadata(&path) {
-                Ok(meta) if meta.is_file() => each(path, meta),
-                Ok(_) => {}
-                Err(e) => failed.push(ForeignError::io(&path, e)),
-            }
+            files.push(path);
+        }
+    }
+    let metas = in_parallel(&files, |path| fs::metadata(path));
+    for (path, meta) in files.into_iter().zip(metas) {
+        match meta {
+            Ok(meta) if meta.is_file() => each(path, meta),
+            Ok(_) => {}
+            Err(e) => failed.push(ForeignError::io(&path, e)),
         }
     }
 }
