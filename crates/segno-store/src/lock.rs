@@ -14,12 +14,17 @@ use segno_model::store::{Clock, Owner, StoreError};
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::time::Duration;
 
 /// How often a log may change its file between opening and locking it before that is an error.
 const REPLACED_TRIES: u32 = 8;
 
 /// How often a lock that only askers seem to have is tried.
 const PROBE_TRIES: u32 = 1000;
+
+/// How often, and how far apart, a lock is tried that this very process seems to have.
+const SELF_TRIES: u32 = 25;
+const SELF_PAUSE: Duration = Duration::from_millis(2);
 
 /// Opens a session's log and takes its lock.
 pub(crate) fn open_locked<D: Disk>(
@@ -36,7 +41,9 @@ pub(crate) fn open_locked<D: Disk>(
             }
             Err(e) => return Err(write_error("opening", &path, e)),
         };
-        if !lock(&file).map_err(|e| store_error("locking", &path, e))? {
+        let locked =
+            lock(&file).and_then(|locked| Ok(locked || lock_from_self(disk, session, &file)?));
+        if !locked.map_err(|e| store_error("locking", &path, e))? {
             return Err(StoreError::Held(Box::new(read_owner(disk, session))));
         }
         let ours = file.meta().map_err(|e| store_error("looking at", &path, e))?;
@@ -60,6 +67,22 @@ pub(crate) fn lock<F: DiskFile>(file: &F) -> io::Result<bool> {
             return Ok(false);
         }
         std::thread::yield_now();
+    }
+    Ok(false)
+}
+
+/// Tries again when the note says that this very process has the lock. A program that another thread is
+/// starting has a copy of every open file until it begins to run, also of one that was closed meanwhile.
+fn lock_from_self<D: Disk>(disk: &D, session: &SessionDir, file: &D::File) -> io::Result<bool> {
+    let (owner, me) = (read_owner(disk, session), std::process::id());
+    if (owner.pid, owner.started) != (me, platform::process_started(me)) {
+        return Ok(false);
+    }
+    for _ in 0..SELF_TRIES {
+        std::thread::sleep(SELF_PAUSE);
+        if lock(file)? {
+            return Ok(true);
+        }
     }
     Ok(false)
 }
