@@ -19,7 +19,8 @@ pub(crate) fn run(root: &Path, chosen: &[String]) -> Result<String, String> {
         .status()
         .map_err(|e| format!("cargo could not be started: {e}"))?;
     if status.success() {
-        Ok("repeat: cargo xtask bench [append scan open list list-other index search start turn]".to_owned())
+        Ok("repeat: cargo xtask bench [append scan open list list-other index search start turn]"
+            .to_owned())
     } else {
         Err("the benchmark did not end well".to_owned())
     }
