@@ -91,7 +91,8 @@ fn ctrl_c_clears_what_was_typed_also_in_a_menu_and_in_a_search() {
     played.send("\x03");
     played.wait_for("(history: ) \nsegno 1>");
     played.send("\x03");
-    played.wait_for("Ctrl-C again leaves.");
+    // A key that comes before the next prompt is another story.
+    played.wait_for("Ctrl-C again leaves.\nsegno 1>");
     played.send("kept\r");
     played.wait_for("got Text(\"kept\").");
 }
