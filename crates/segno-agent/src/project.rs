@@ -44,21 +44,14 @@ impl Project {
     /// Looks at a directory with a certain git program.
     pub async fn look_with(cwd: &Path, git: &Path) -> Self {
         let git = Git { program: git, cwd };
-        let (places, state, root_commit) =
-            tokio::join!(git.places(), git.state(), git.root_commit());
-        let (root, common_dir) = places;
-        let inside = common_dir.is_some();
-        let text = |path: PathBuf| path.to_string_lossy().into_owned();
-        Self {
-            facts: ProjectFacts {
-                cwd: cwd.to_string_lossy().into_owned(),
-                real_path: cwd.canonicalize().ok().map(text),
-                git_common_dir: common_dir.map(text),
-                root_commit: root_commit.filter(|_| inside),
-            },
-            git: inside.then_some(state),
-            root,
-        }
+        let (facts, root, state) = tokio::join!(git.facts(), git.top(), git.state());
+        let inside = facts.git_common_dir.is_some();
+        Self { facts, git: inside.then_some(state), root }
+    }
+
+    /// Only the facts: what lists ask for, who do not need to know what was changed in a working tree.
+    pub async fn facts_of(cwd: &Path) -> ProjectFacts {
+        Git { program: Path::new("git"), cwd }.facts().await
     }
 }
 
@@ -90,24 +83,41 @@ impl Git<'_> {
         Some((String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success()))
     }
 
-    /// One line of an answer that git was content with.
+    /// An answer that git was content with.
     async fn line(&self, arguments: &[&str]) -> Option<String> {
         let (text, ok) = self.ask(arguments).await?;
         let line = text.trim_end_matches('\n');
         (ok && !line.is_empty()).then(|| line.to_owned())
     }
 
-    /// The top of the working tree and the common directory.
-    async fn places(&self) -> (Option<PathBuf>, Option<PathBuf>) {
-        let (common, top) = tokio::join!(
-            self.line(&["rev-parse", "--git-common-dir"]),
-            self.line(&["rev-parse", "--show-toplevel"]),
+    /// The facts by which a session's project is found again.
+    async fn facts(&self) -> ProjectFacts {
+        let (repository, roots) = tokio::join!(
+            self.line(&["rev-parse", "--is-shallow-repository", "--git-common-dir"]),
+            self.line(&["rev-list", "--max-parents=0", "HEAD"]),
         );
-        let real = |line: String| {
-            let path = self.cwd.join(line);
-            path.canonicalize().unwrap_or(path)
-        };
-        (top.map(real), common.map(real))
+        let repository = repository.as_deref().and_then(|answer| answer.split_once('\n'));
+        // The oldest of several first commits. A shallow clone does not know it.
+        let is_whole = repository.is_some_and(|(shallow, _)| shallow == "false");
+        let root = roots.filter(|_| is_whole).and_then(|r| r.lines().last().map(str::to_owned));
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        ProjectFacts {
+            cwd: self.cwd.to_string_lossy().into_owned(),
+            real_path: self.cwd.canonicalize().ok().map(text),
+            git_common_dir: repository.map(|(_, dir)| text(self.real(dir))),
+            root_commit: root,
+        }
+    }
+
+    /// The top of the working tree.
+    async fn top(&self) -> Option<PathBuf> {
+        let line = self.line(&["rev-parse", "--show-toplevel"]).await?;
+        Some(self.real(&line))
+    }
+
+    fn real(&self, answer: &str) -> PathBuf {
+        let path = self.cwd.join(answer);
+        path.canonicalize().unwrap_or(path)
     }
 
     async fn state(&self) -> GitFacts {
@@ -119,17 +129,5 @@ impl Git<'_> {
         // Where git does not say, nothing may be taken for clean.
         let dirty = status.is_none_or(|(text, ok)| !ok || !text.is_empty());
         GitFacts { branch, commit, dirty }
-    }
-
-    /// The first commit; the oldest of several. A shallow clone does not know it.
-    async fn root_commit(&self) -> Option<String> {
-        let (shallow, roots) = tokio::join!(
-            self.line(&["rev-parse", "--is-shallow-repository"]),
-            self.line(&["rev-list", "--max-parents=0", "HEAD"]),
-        );
-        if shallow? != "false" {
-            return None;
-        }
-        roots?.lines().last().map(str::to_owned)
     }
 }

@@ -267,7 +267,7 @@ pub struct ResumeArgs {
     /// Which session; another agent's is opened in that agent
     pub session: Option<String>,
 
-    /// Print the command that opens another agent's session instead of running it
+    /// Print the command that goes on with it instead of running it
     #[arg(long)]
     pub print: bool,
 

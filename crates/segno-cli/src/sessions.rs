@@ -229,27 +229,3 @@ fn standing(row: &Row, held: bool) -> Standing {
         },
     }
 }
-
-/// For each id, as much of its beginning as tells it from the others; eight characters at least.
-#[must_use]
-pub fn short_ids(ids: &[&SessionId]) -> Vec<String> {
-    let mut sorted: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
-    sorted.sort_unstable();
-    let shared = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    let needed = |id: &str| {
-        let at = sorted.partition_point(|other| *other < id);
-        let before = at.checked_sub(1).map_or(0, |i| shared(id, sorted[i]));
-        let after = sorted.get(at + 1).map_or(0, |next| shared(id, next));
-        before.max(after) + 1
-    };
-    let short = |id: &&SessionId| {
-        let id = id.as_str();
-        let mut len = needed(id).clamp(8, id.len());
-        // A prefix that ends in a hyphen looks cut off.
-        if id.as_bytes()[len - 1] == b'-' {
-            len += 1;
-        }
-        id[..len].to_owned()
-    };
-    ids.iter().map(short).collect()
-}

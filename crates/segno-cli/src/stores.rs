@@ -6,7 +6,8 @@
 use crate::args::quoted;
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
-use crate::sessions::{self, Entry, Standing, short_ids};
+use crate::listing::short_ids;
+use crate::sessions::{self, Entry, Standing};
 use crate::terminal::{Screen, Text, Tone, clean, table};
 use segno_agent::project::Project;
 use segno_model::record::ProjectFacts;
@@ -55,7 +56,7 @@ impl Stores {
     /// When nothing fits, or several do; those are listed. Never a new session.
     pub async fn find(&self, query: &str, here: &Path) -> Result<SessionId, CliError> {
         if query == "last" {
-            let project = Project::look(here).await.facts;
+            let project = Project::facts_of(here).await;
             return self.newest(&project).await?.ok_or_else(no_last);
         }
         if let Some(found) = self.by_path(query, here) {
@@ -214,22 +215,43 @@ fn elsewhere(query: &str, dir: &Path) -> CliError {
 }
 
 fn ambiguous(query: &str, found: &[&Entry], now: Timestamp) -> CliError {
+    let ids: Vec<&str> = found.iter().map(|e| e.id.as_str()).collect();
+    let candidate = |(id, entry): (String, &&Entry)| Candidate {
+        id,
+        active: Some(entry.last_active(now)),
+        title: entry.title().map(str::to_owned),
+    };
+    fits_several(query, short_ids(&ids).into_iter().zip(found).map(candidate), now)
+}
+
+/// One of several sessions that a query stands for.
+pub(crate) struct Candidate {
+    /// How it is named without a doubt.
+    pub(crate) id: String,
+    /// When something was said in it last.
+    pub(crate) active: Option<Timestamp>,
+    /// Its title.
+    pub(crate) title: Option<String>,
+}
+
+/// What somebody is told whose query stands for several sessions.
+pub(crate) fn fits_several(
+    query: &str,
+    found: impl ExactSizeIterator<Item = Candidate>,
+    now: Timestamp,
+) -> CliError {
     const SHOWN: usize = 10;
-    let ids: Vec<&SessionId> = found.iter().map(|e| &e.id).collect();
-    let mut lines: Vec<String> = short_ids(&ids)
-        .into_iter()
-        .zip(found)
-        .take(SHOWN)
-        .map(|(id, entry)| {
-            let age = table::age(now, entry.last_active(now));
-            let title = clean::cut(&clean::line(entry.title().unwrap_or("(empty)")), 50);
-            format!("{id}  {age:>4}  {title}")
-        })
-        .collect();
-    if found.len() > SHOWN {
-        lines.push(format!("and {} more", found.len() - SHOWN));
+    let count = found.len();
+    let line = |Candidate { id, active, title }: Candidate| {
+        let age = active.map_or_else(String::new, |at| table::age(now, at));
+        let title = clean::cut(&clean::line(title.as_deref().unwrap_or("(empty)")), 50);
+        format!("{}  {age:>4}  {title}", clean::line(&id))
+    };
+    let mut lines: Vec<String> = found.take(SHOWN).map(line).collect();
+    if count > SHOWN {
+        lines.push(format!("and {} more", count - SHOWN));
     }
-    CliError::new(ExitCode::NotFound, format!("`{query}` fits {} sessions.", found.len()))
+    CliError::new(ExitCode::NotFound, format!("`{query}` fits {count} sessions."))
         .because(lines.join("\n"))
         .next("Give more of the id.")
 }

@@ -51,7 +51,7 @@ pub async fn fork(
 async fn header(source: &Snapshot, place: &Workplace) -> Header {
     let known = source.state.in_force.project.as_ref().unwrap_or(&source.header.project);
     let project =
-        if *known == ProjectFacts::default() { place.project().await.facts } else { known.clone() };
+        if *known == ProjectFacts::default() { place.project().await } else { known.clone() };
     Header {
         format: FORMAT,
         id: UuidIds.session_id(),

@@ -31,7 +31,7 @@ pub async fn list(
     let now = place.now();
     let project = match &args.project {
         Some(dir) => project_at(place, dir).await,
-        None => place.project().await.facts,
+        None => place.project().await,
     };
     let everywhere = args.all || args.live;
     let wanted = Wanted {
@@ -86,7 +86,7 @@ pub(super) fn source(word: &str) -> Result<String, CliError> {
 pub(super) async fn project_at(place: &Workplace, dir: &Path) -> ProjectFacts {
     let dir = place.cwd.join(dir);
     if dir.is_dir() {
-        return Project::look(&dir).await.facts;
+        return Project::facts_of(&dir).await;
     }
     ProjectFacts { cwd: dir.to_string_lossy().into_owned(), ..ProjectFacts::default() }
 }
@@ -202,7 +202,7 @@ fn title(session: &Listed) -> Text {
         Listed::Own(entry) if entry.is_child => "subagent",
         _ => return said,
     };
-    Text::line(Tone::Dim, &format!("└ {role}: ")).with_text(said)
+    Text::default().with(Tone::Dim, &format!("└ {role}: ")).with_text(said)
 }
 
 fn lines(page: &Page, others: &Others, now: Timestamp, columns_wide: usize) -> Vec<Text> {

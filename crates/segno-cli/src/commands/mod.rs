@@ -28,6 +28,7 @@ use crate::error::CliError;
 use crate::stores::Stores;
 use segno_agent::project::Project;
 use segno_model::Timestamp;
+use segno_model::record::ProjectFacts;
 use segno_model::store::Clock as _;
 use segno_store::SystemClock;
 use std::path::PathBuf;
@@ -64,8 +65,8 @@ impl Workplace {
         SystemClock.now()
     }
 
-    /// The project that the working directory belongs to.
-    pub async fn project(&self) -> Project {
-        Project::look(&self.cwd).await
+    /// The facts of the project that the working directory belongs to.
+    pub async fn project(&self) -> ProjectFacts {
+        Project::facts_of(&self.cwd).await
     }
 }

@@ -27,25 +27,23 @@ pub async fn resume(
     home: Home,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let here = match elsewhere(args, &home, screen).await? {
-        Elsewhere::Done(code) => return Ok(code),
-        Elsewhere::Here(id) => Some(id),
-        Elsewhere::No => None,
-    };
-    let args = &ResumeArgs {
-        session: here.map(|id| id.to_string()).or_else(|| args.session.clone()),
-        ..args.clone()
+    let found = match &args.session {
+        Some(query) => match chosen(query, args, &home, screen).await? {
+            Chosen::Here(id) => Some(id),
+            Chosen::Done(code) => return Ok(code),
+        },
+        None => None,
     };
     let engine = Engine::load(home).await?;
     let prompt = Some(args.prompt.join(" ")).filter(|prompt| !prompt.trim().is_empty());
     if !is_conversation(screen) {
-        return in_a_script(args, prompt.as_deref(), engine, screen).await;
+        return in_a_script(found, args, prompt.as_deref(), engine, screen).await;
     }
     let signals = Signals::listen()
         .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
     let (keyboard, mode) = (Keyboard::new(signals.leaving()), engine.mode(&args.agent)?);
-    let id = match &args.session {
-        Some(query) => Some(engine.stores.find(query, &engine.cwd).await?),
+    let id = match found {
+        Some(id) => Some(id),
         None => choose(&engine, &keyboard, &signals, screen.look()).await?,
     };
     let Some(id) = id else { return Ok(ExitCode::Done) };
@@ -60,36 +58,39 @@ pub async fn resume(
     }
 }
 
-/// What became of a session that is another agent's.
-enum Elsewhere {
-    /// It was opened there, or was printed how.
+/// What becomes of the session that was named.
+enum Chosen {
+    /// It was opened in its own agent, or was printed how.
     Done(ExitCode),
-    /// It was imported, and goes on here.
+    /// It goes on here.
     Here(SessionId),
-    /// It is one of ours.
-    No,
 }
 
-/// Opens another agent's session in that agent, prints how, or imports it.
-async fn elsewhere(
+/// Finds the session. Another agent's is opened in that agent, printed how, or imported.
+async fn chosen(
+    query: &str,
     args: &ResumeArgs,
     home: &Home,
     screen: &mut Screen,
-) -> Result<Elsewhere, CliError> {
-    let Some(query) = &args.session else { return Ok(Elsewhere::No) };
+) -> Result<Chosen, CliError> {
     let stores = Stores::new(home.clone());
-    let Target::Other(session) = stores.find_any(query, &Workplace::cwd()?).await? else {
-        return Ok(Elsewhere::No);
+    let session = match stores.find_any(query, &Workplace::cwd()?).await? {
+        Target::Own(id) if args.print => {
+            screen.line(format!("{} resume {id}", home.command()));
+            return Ok(Chosen::Done(ExitCode::Done));
+        }
+        Target::Own(id) => return Ok(Chosen::Here(id)),
+        Target::Other(session) => session,
     };
     if args.here {
         let imported = import(&stores, &session, &Workplace::cwd()?).await?;
         screen.line(Text::line(Tone::Dim, &told(&imported)));
-        return Ok(Elsewhere::Here(imported.id));
+        return Ok(Chosen::Here(imported.id));
     }
     let launch = Launch::of(&session)?;
     if args.print {
         screen.line(launch.line());
-        return Ok(Elsewhere::Done(ExitCode::Done));
+        return Ok(Chosen::Done(ExitCode::Done));
     }
     if session.state.is_live() {
         return Err(CliError::new(ExitCode::Held, "Its agent has this session open.")
@@ -99,7 +100,7 @@ async fn elsewhere(
             })
             .next(format!("Go on there, or read it with `segno show {}`.", session.word())));
     }
-    launch.run(&session).map(Elsewhere::Done)
+    launch.run(&session).map(Chosen::Done)
 }
 
 fn told(imported: &Imported) -> String {
@@ -121,13 +122,13 @@ fn told(imported: &Imported) -> String {
 
 /// Nobody can be asked: every doubt is an error with the command that settles it.
 async fn in_a_script(
+    found: Option<SessionId>,
     args: &ResumeArgs,
     prompt: Option<&str>,
     mut engine: Engine,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let Some(query) = &args.session else { return Err(PickError::NotATerminal.into()) };
-    let id = engine.stores.find(query, &engine.cwd).await?;
+    let Some(id) = found else { return Err(PickError::NotATerminal.into()) };
     let session = engine.open_sound(&id).await?;
     let Some(prompt) = prompt else {
         let program = engine.stores.home.command();

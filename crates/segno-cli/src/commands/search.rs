@@ -45,9 +45,10 @@ pub async fn search(
     let (sessions, others) = everything(place, others::PATIENCE).await?;
     let sessions: Vec<Listed> =
         ordered(sessions, now).into_iter().filter(|s| wanted.holds(s, now)).collect();
+    let ids = short_ids(&sessions.iter().map(Listed::id).collect::<Vec<_>>());
     let mut report = Report::new(args, sessions.len());
     search_all(&sessions, &asked, place, &mut |n, found| {
-        report.take(&sessions[n], found, now, screen)
+        report.take(&sessions[n], &ids[n], found, now, screen)
     });
     report.finish(others.unread.sessions, screen);
     Ok(if report.shown == 0 { ExitCode::NotFound } else { ExitCode::Done })
@@ -153,6 +154,7 @@ impl<'a> Report<'a> {
     fn take(
         &mut self,
         session: &Listed,
+        id: &str,
         found: Found,
         now: Timestamp,
         screen: &mut Screen,
@@ -175,7 +177,7 @@ impl<'a> Report<'a> {
         if self.args.json {
             self.hits.extend(found.into_iter().map(|hit| item(session, hit)));
         } else {
-            screen.lines(lines(session, &found, now, screen.look().columns));
+            screen.lines(lines(session, id, &found, now, screen.look().columns));
             screen.flush();
         }
         let more = self.shown < self.args.limit && !screen.is_gone();
@@ -224,15 +226,15 @@ fn item(session: &Listed, hit: Hit) -> Item {
 }
 
 /// The session's line, and one for each hit, with the number that `segno show --at` takes.
-fn lines(session: &Listed, found: &[Hit], now: Timestamp, columns: usize) -> Vec<Text> {
+fn lines(session: &Listed, id: &str, found: &[Hit], now: Timestamp, columns: usize) -> Vec<Text> {
     let age = session.last_active(now).map_or_else(|| "-".to_owned(), |at| table::age(now, at));
-    let id = &short_ids(&[session.id()])[0];
     let mut head = Text::line(Tone::Accent, &format!("{}:{id}", session.source()));
     head.add(Tone::Dim, &format!("  {age}  "));
     head.append(Text::line(Tone::Strong, session.title().unwrap_or("(untitled)")));
     let mut out = vec![head.cut(columns)];
     for hit in found {
-        let mut line = Text::line(Tone::Dim, &format!("  #{} {}: ", hit.seq, hit.speaker()));
+        let mut line =
+            Text::default().with(Tone::Dim, &format!("  #{} {}: ", hit.seq, hit.speaker()));
         line.add(Tone::Plain, &flat(&hit.lead));
         line.add(Tone::Warning, &flat(&hit.found));
         line.add(Tone::Plain, &flat(&hit.after));

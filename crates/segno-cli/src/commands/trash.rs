@@ -5,7 +5,8 @@
 use super::{Workplace, list};
 use crate::args::{TrashAction, TrashArgs};
 use crate::error::{CliError, ExitCode};
-use crate::sessions::{self, Entry, short_ids};
+use crate::listing::short_ids;
+use crate::sessions::{self, Entry};
 use crate::terminal::confirm::confirm;
 use crate::terminal::table::{Table, plural};
 use crate::terminal::{Screen, Text, Tone};
@@ -29,7 +30,7 @@ pub fn trash(
 
 /// Sessions as a table, as `list` shows them.
 pub(super) fn table(entries: &[&Entry], now: Timestamp, columns: usize) -> Vec<Text> {
-    let ids: Vec<&SessionId> = entries.iter().map(|e| &e.id).collect();
+    let ids: Vec<&str> = entries.iter().map(|e| e.id.as_str()).collect();
     let mut table = Table::new(list::columns());
     for (entry, id) in entries.iter().zip(short_ids(&ids)) {
         table.row(list::cells(entry, &id, now));

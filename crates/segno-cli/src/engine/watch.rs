@@ -99,7 +99,7 @@ impl<'a> TextWatch<'a> {
                 n if n <= LIVE_LINES => {
                     lines.push(Text::default().with(Tone::Dim, "  │ ").with(Tone::Dim, line));
                 }
-                n if n == LIVE_LINES + 1 => lines.push(Text::line(Tone::Dim, "  │ …")),
+                n if n == LIVE_LINES + 1 => lines.push(Text::default().with(Tone::Dim, "  │ …")),
                 _ => {}
             }
         }

@@ -5,12 +5,11 @@
 
 use super::{Other, Others, PATIENCE, all};
 use crate::error::{CliError, ExitCode};
-use crate::stores::Stores;
-use crate::terminal::{clean, table};
+use crate::stores::{Candidate, Stores, fits_several};
 use segno_model::store::Clock as _;
 use segno_model::{SessionId, Timestamp};
 use segno_store::SystemClock;
-use segno_store::catalog::{Catalog, ForeignRow};
+use segno_store::catalog::Catalog;
 use segno_store::foreign::{self, Agent};
 use std::path::Path;
 
@@ -56,7 +55,7 @@ impl Stores {
     ) -> Result<Target, CliError> {
         let now = SystemClock.now();
         if query == "last" {
-            let project = segno_agent::project::Project::look(here).await.facts;
+            let project = segno_agent::project::Project::facts_of(here).await;
             let of = |s: &&Other| !s.is_child() && !s.continued && s.is_of(&project) == Some(true);
             let newest = others.sessions.iter().filter(of).max_by_key(|s| s.last_active(now));
             let none =
@@ -124,18 +123,10 @@ fn not_found(query: &str) -> CliError {
 }
 
 fn ambiguous(query: &str, found: &[Other], now: Timestamp) -> CliError {
-    const SHOWN: usize = 10;
-    let line = |session: &Other| {
-        let row: &ForeignRow = &session.row;
-        let age = session.last_active(now).map_or_else(String::new, |at| table::age(now, at));
-        let title = clean::cut(&clean::line(session.title().unwrap_or("(empty)")), 50);
-        format!("{}:{}  {age:>4}  {title}", row.agent.id(), clean::line(&row.id))
+    let candidate = |session: &Other| Candidate {
+        id: session.word(),
+        active: session.last_active(now),
+        title: session.title().map(str::to_owned),
     };
-    let mut lines: Vec<String> = found.iter().take(SHOWN).map(line).collect();
-    if found.len() > SHOWN {
-        lines.push(format!("and {} more", found.len() - SHOWN));
-    }
-    CliError::new(ExitCode::NotFound, format!("`{query}` fits {} sessions.", found.len()))
-        .because(lines.join("\n"))
-        .next("Give more of the id.")
+    fits_several(query, found.iter().map(candidate), now)
 }

@@ -47,7 +47,7 @@ pub async fn import(stores: &Stores, session: &Other, here: &Path) -> Result<Imp
     }
     let known = Path::new(&session.row.project.cwd);
     let project =
-        if known.is_dir() { session.row.project.clone() } else { Project::look(here).await.facts };
+        if known.is_dir() { session.row.project.clone() } else { Project::facts_of(here).await };
     Ok(anew(stores, session, of, project).await?)
 }
 

@@ -37,8 +37,9 @@ impl Launch {
             )
             .because(format!("it belongs to {parent}"))
             .next(format!(
-                "`segno resume {parent}` opens that; `segno show {}` reads this one.",
-                row.id
+                "`segno resume {}:{parent}` opens that; `segno show {}` reads this one.",
+                row.agent.id(),
+                session.word()
             )));
         }
         let cwd = Some(PathBuf::from(&row.project.cwd)).filter(|cwd| !cwd.as_os_str().is_empty());

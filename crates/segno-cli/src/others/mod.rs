@@ -98,7 +98,7 @@ async fn look_at_places(catalog: &mut Catalog) {
     for cwd in catalog.unknown_places() {
         let path = Path::new(&cwd);
         if path.is_dir() {
-            let facts = Project::look(path).await.facts;
+            let facts = Project::facts_of(path).await;
             found.push((cwd, facts));
         }
     }

@@ -130,6 +130,12 @@ fn everything_that_is_there_is_found() {
     insta::assert_snapshot!("list", shown(&["list", "--all"]));
     insta::assert_snapshot!("sources", shown(&["sources"]));
     insta::assert_snapshot!("search", shown(&["search", "echo", "one", "--limit", "8"]));
+    let found = home.out(&["search", "echo", "one", "--limit", "8"]);
+    let named =
+        found.lines().filter_map(|line| line.split("  ").next().filter(|w| w.contains(':')));
+    for word in named.filter(|word| !word.starts_with(' ') && !word.is_empty()) {
+        assert_eq!(home.run(&["show", word]).0, 0, "{word} names one session");
+    }
     insta::assert_snapshot!("stats", shown(&["stats", "--by", "agent"]));
     assert_eq!(home.untouched(), before, "nothing of another agent was touched");
 }

@@ -85,6 +85,16 @@ fn the_page_shows_what_the_commands_print() {
         assert_eq!(ran.code, code, "{word}: {ran:?}");
         same_shape(word, &example(word), &ran.json());
     }
+    let case = "01-torn-middle-lines/c0de0001-1111-4111-8111-000000000001.jsonl";
+    let file = format!("{}/../../tests/corpus/cases/{case}", env!("CARGO_MANIFEST_DIR"));
+    for (word, args, code) in [
+        ("show-other", &["show", &file, "--json"], 0),
+        ("check-other", &["check", &file, "--json"], 1),
+    ] {
+        let ran = desk.run(args);
+        assert_eq!(ran.code, code, "{word}: {ran:?}");
+        same_shape(word, &example(word), &serde_json::from_str(&ran.out).unwrap());
+    }
     let ran = desk.run(&["show", "x", "--json"]);
     assert_eq!((ran.code, ran.out.as_str()), (6, ""));
     let error: Value = serde_json::from_str(&ran.err).unwrap();

@@ -59,14 +59,16 @@ impl Catalog {
         progress: &mut dyn FnMut(Progress, &ForeignRow),
     ) -> Unread {
         let (mut known, _) = self.database.ask(foreign_rows::load);
-        self.places = self.database.ask(foreign_rows::places).0;
+        self.load_places();
         let mut stale = Vec::new();
         let mut fresh = Vec::new();
         let mut seen = HashSet::new();
         for session in located {
             let key = key(&session);
-            // The same file under two names is one session.
-            if session.key.is_none() && session.stamp.ino != 0 && !seen.insert(session.stamp.ino) {
+            // The same file under two names is one session. The number alone would not do: every file
+            // system counts its own.
+            let is_file = session.key.is_none() && session.stamp.ino != 0;
+            if is_file && !seen.insert(session.stamp) {
                 continue;
             }
             match known.remove(&key).map(|kept| (kept.stamp == session.stamp, kept)) {
@@ -160,9 +162,15 @@ impl Catalog {
 
     /// The directories that were found to be there, in which agents may keep sessions of their own.
     pub fn known_places(&mut self) -> Vec<PathBuf> {
-        self.places = self.database.ask(foreign_rows::places).0;
+        self.load_places();
         let there = self.places.values().filter_map(|facts| facts.real_path.as_deref());
         there.map(PathBuf::from).collect()
+    }
+
+    fn load_places(&mut self) {
+        if self.places.is_empty() {
+            self.places = self.database.ask(foreign_rows::places).0;
+        }
     }
 
     /// Keeps what was found out about directories. One that was once there keeps its facts.
@@ -174,9 +182,7 @@ impl Catalog {
     /// The row of one session, made now and kept nowhere.
     #[must_use]
     pub fn digest(session: &Located) -> ForeignRow {
-        let mut digest = Digest::new(session);
-        let failed = foreign::read(session, &mut digest).err();
-        digest.finish(failed.map(|error| reason(&error))).0
+        read(session).0
     }
 
     /// What was spent in one session of another agent, response by response.
@@ -232,10 +238,14 @@ fn make(session: &Located, kept: Option<&Kept>) -> Made {
     {
         return Made { key, stamp, mark, row, spent: None };
     }
+    let (row, spent) = read(session);
+    Made { key, stamp, mark, row, spent: Some(spent) }
+}
+
+fn read(session: &Located) -> (ForeignRow, Vec<Spent>) {
     let mut digest = Digest::new(session);
     let failed = foreign::read(session, &mut digest).err();
-    let (row, spent) = digest.finish(failed.map(|error| reason(&error)));
-    Made { key, stamp, mark, row, spent: Some(spent) }
+    digest.finish(failed.map(|error| reason(&error)))
 }
 
 fn reason(error: &ForeignError) -> String {

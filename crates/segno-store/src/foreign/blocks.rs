@@ -4,6 +4,7 @@
 //! is a prompt.
 
 use super::chain::Answer;
+use super::emitter::{Emitter, Meta};
 use segno_model::record::{AssistantBlock, Block, Text, ToolCall};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -52,9 +53,26 @@ pub(super) fn user_parts(content: &RawValue) -> Option<Vec<Part>> {
     parts(content, |text| Part::Shown(Block::text(text)))
 }
 
-/// The pieces of a reply; none if it has another shape.
-pub(super) fn reply_parts(content: &RawValue) -> Option<Vec<Part>> {
-    parts(content, |text| Part::Said(AssistantBlock::text(text)))
+/// What the model said in a reply, in order; none if it has another shape. A kind that is not known keeps its
+/// place, and is kept under the name `kind`.
+pub(super) fn reply(
+    content: &RawValue,
+    kind: &str,
+    meta: &Meta,
+    out: &mut Emitter<'_>,
+) -> Option<Vec<AssistantBlock>> {
+    let mut said = Vec::new();
+    for part in parts(content, |text| Part::Said(AssistantBlock::text(text)))? {
+        match part {
+            Part::Said(block) => said.push(block),
+            Part::Unknown(raw) => {
+                said.push(AssistantBlock::Unknown);
+                out.custom(kind, &raw, meta.clone());
+            }
+            Part::Shown(_) | Part::Result(_) => {}
+        }
+    }
+    Some(said)
 }
 
 fn parts(content: &RawValue, text: impl Fn(String) -> Part) -> Option<Vec<Part>> {

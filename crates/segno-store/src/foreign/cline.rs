@@ -16,7 +16,7 @@
 
 use super::agent::Agent;
 use super::array::{Piece, Pieces};
-use super::blocks::{Part, reply_parts, user_parts};
+use super::blocks::{Part, reply, user_parts};
 use super::chain::Chain;
 use super::emitter::{Emitter, Meta};
 use super::input::{self, ForeignError, Head};
@@ -299,18 +299,8 @@ impl Reader {
     }
 
     fn reply(&mut self, row: Sent<'_>, meta: Meta, out: &mut Emitter<'_>) -> bool {
-        let Some(parts) = reply_parts(row.content) else { return false };
-        let mut content = Vec::new();
-        for part in parts {
-            match part {
-                Part::Said(block) => content.push(block),
-                Part::Unknown(raw) => {
-                    content.push(AssistantBlock::Unknown);
-                    out.custom("cline.block", &raw, meta.clone());
-                }
-                Part::Shown(_) | Part::Result(_) => {}
-            }
-        }
+        let said = reply(row.content, "cline.block", &meta, out);
+        let Some(content) = said else { return false };
         let mut reply = AssistantMessage::new(&model(row.model), content);
         if let Some(tokens) = row.metrics.and_then(|metrics| metrics.tokens) {
             self.metered = true;

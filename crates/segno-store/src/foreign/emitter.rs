@@ -91,6 +91,19 @@ impl<'s> Emitter<'s> {
         self.send(Item::Fact(fact));
     }
 
+    /// Hands on a fact of which every record speaks, when it is not what was told before.
+    pub(super) fn fact_if_new(
+        &mut self,
+        told: &mut Option<String>,
+        value: Option<&String>,
+        fact: fn(String) -> Fact,
+    ) {
+        if let Some(value) = value.filter(|value| told.as_ref() != Some(value)) {
+            *told = Some(value.clone());
+            self.fact(fact(value.clone()));
+        }
+    }
+
     /// Hands on several, or none.
     pub(super) fn facts(&mut self, facts: impl IntoIterator<Item = Fact>) {
         facts.into_iter().for_each(|fact| self.fact(fact));

@@ -14,7 +14,7 @@
 //! id: its own is the file's name.
 
 use super::agent::Agent;
-use super::blocks::{Part, reply_parts, user_parts};
+use super::blocks::{Part, reply, user_parts};
 use super::chain::Chain;
 use super::emitter::{Emitter, Meta};
 use super::input::{ForeignError, Head};
@@ -22,9 +22,7 @@ use super::item::Fact;
 use super::lines::{Lines, Object};
 use super::locate::{Located, Roots, files_below};
 use segno_model::finding::Severity;
-use segno_model::record::{
-    AssistantBlock, AssistantMessage, Block, Child, ChildState, ModelRef, Task, Usage,
-};
+use segno_model::record::{AssistantMessage, Block, Child, ChildState, ModelRef, Task, Usage};
 use segno_model::{Body, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -176,17 +174,10 @@ impl Reader {
                 out.fact(Fact::Created(at));
             }
         }
-        let facts = [
-            (&row.agent_version, Fact::Version as fn(String) -> Fact),
-            (&row.cwd, Fact::Cwd),
-            (&row.git_branch, Fact::Branch),
-        ];
-        for ((value, fact), told) in facts.into_iter().zip(&mut self.told) {
-            if value.is_some() && value != told {
-                told.clone_from(value);
-                out.fact(fact(value.clone().unwrap_or_default()));
-            }
-        }
+        let [version, cwd, branch] = &mut self.told;
+        out.fact_if_new(version, row.agent_version.as_ref(), Fact::Version);
+        out.fact_if_new(cwd, row.cwd.as_ref(), Fact::Cwd);
+        out.fact_if_new(branch, row.git_branch.as_ref(), Fact::Branch);
     }
 
     fn user(&mut self, row: &Row<'_>, meta: &Meta, out: &mut Emitter<'_>) -> bool {
@@ -213,19 +204,9 @@ impl Reader {
     }
 
     fn reply(&mut self, row: &Row<'_>, meta: Meta, out: &mut Emitter<'_>) -> bool {
-        let parts = row.message.as_ref().and_then(|said| reply_parts(said.content));
-        let Some(parts) = parts else { return false };
-        let mut content = Vec::new();
-        for part in parts {
-            match part {
-                Part::Said(block) => content.push(block),
-                Part::Unknown(raw) => {
-                    content.push(AssistantBlock::Unknown);
-                    out.custom("evo.block", &raw, meta.clone());
-                }
-                Part::Shown(_) | Part::Result(_) => {}
-            }
-        }
+        let Some(said) = row.message.as_ref() else { return false };
+        let said = reply(said.content, "evo.block", &meta, out);
+        let Some(content) = said else { return false };
         let mut reply = AssistantMessage::new(&ModelRef::new("anthropic", ""), content);
         let (input, output) = (row.input_tokens, row.output_tokens);
         if input + output > 0 {

@@ -59,7 +59,7 @@ pub struct Located {
 }
 
 /// By what a change is noticed without reading.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// The length in bytes; in a database, how many rows or 0.
     pub bytes: u64,

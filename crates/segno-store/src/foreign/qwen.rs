@@ -224,17 +224,10 @@ impl Reader {
             let facts = [id.clone().map(Fact::Id), at.map(Fact::Created), parent];
             facts.into_iter().flatten().for_each(|fact| out.fact(fact));
         }
-        let facts = [
-            (&row.version, Fact::Version as fn(String) -> Fact),
-            (&row.cwd, Fact::Cwd),
-            (&row.git_branch, Fact::Branch),
-        ];
-        for ((value, fact), told) in facts.into_iter().zip(&mut self.told) {
-            if value.is_some() && value != told {
-                told.clone_from(value);
-                out.fact(fact(value.clone().unwrap_or_default()));
-            }
-        }
+        let [version, cwd, branch] = &mut self.told;
+        out.fact_if_new(version, row.version.as_ref(), Fact::Version);
+        out.fact_if_new(cwd, row.cwd.as_ref(), Fact::Cwd);
+        out.fact_if_new(branch, row.git_branch.as_ref(), Fact::Branch);
         if let Some(fork) = &row.forked_from {
             self.fork = Some((fork.session_id.clone(), fork.message_uuid.clone()));
         }

@@ -149,7 +149,7 @@ fn subagent_lines(subagents: &[Other], screen: &mut Screen) {
     for other in subagents {
         let role = other.row.role.as_deref().unwrap_or("subagent");
         let about = format!("  {role}  {}", other.state.word());
-        let line = Text::line(Tone::Plain, "  ").with(Tone::Accent, &other.word());
+        let line = Text::default().with(Tone::Plain, "  ").with(Tone::Accent, &other.word());
         screen.line(line.with(Tone::Plain, &about));
     }
 }
