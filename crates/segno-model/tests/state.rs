@@ -95,6 +95,7 @@ fn action(id: &str, call_seq: Seq) -> Body {
         boot: String::new(),
         key: None,
         probe: None,
+        before: None,
     }))
 }
 
@@ -416,6 +417,7 @@ fn raw_json_of_several_lines_is_the_same_before_and_after_reopening() {
         boot: String::new(),
         key: None,
         probe: Some(raw()),
+        before: None,
     };
     let custom = Custom { name: "x".to_owned(), data: raw(), context: None };
     let mut compaction = Compaction::marker(CompactionState::Done, None);

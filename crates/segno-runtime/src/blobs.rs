@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use segno_model::context::{Context, ContextMessage, Shared};
-use segno_model::record::{Block, Text};
+use segno_model::record::{BlobRef, Block, Text};
 use segno_model::store::{SessionLog, StoreError};
 
 /// Values larger than this many bytes leave the log.
@@ -51,6 +51,18 @@ pub(crate) async fn store_large<L: SessionLog>(
         }
     }
     Ok(())
+}
+
+/// Stores bytes whose beginning stays readable in the reference.
+///
+/// # Errors
+/// As the store.
+pub(crate) async fn store_bytes<L: SessionLog>(
+    log: &mut L,
+    bytes: &[u8],
+) -> Result<BlobRef, StoreError> {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
+    log.put_blob(bytes, head(&text)).await
 }
 
 /// What a block that would stay takes in a record.

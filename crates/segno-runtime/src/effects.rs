@@ -15,8 +15,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use segno_model::Seq;
 use segno_model::record::{
-    Action, Approval, ApprovalState, Body, Established, Outcome, ReplayClass, Task, ToolCall,
-    ToolMessage,
+    Action, Approval, ApprovalState, BlobRef, Body, Established, Outcome, ReplayClass, Task,
+    ToolCall, ToolMessage,
 };
 use segno_model::store::{Level, SessionLog};
 use std::collections::BTreeSet;
@@ -55,10 +55,11 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     ) -> Result<Option<StopKind>, RunError> {
         let mut steps = Vec::new();
         for (i, call) in calls.iter().enumerate() {
-            steps.push(match cut.contains(&i) {
+            let step = match cut.contains(&i) {
                 true => too_large(),
                 false => self.judge(call, call_seq).await?,
-            });
+            };
+            steps.push(self.prepare(call, call_seq, step).await);
         }
         self.announce(calls, &steps, call_seq).await?;
         let mut i = 0;
@@ -77,7 +78,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         }
         let (question, plan) = match self.tools.judge(call).await {
             Verdict::Run(plan) | Verdict::Ask { plan, .. }
-                if !fit::fits(&self.action(call, &plan, call_seq)) =>
+                if !fit::fits(&self.action(call, &plan, None, call_seq)) =>
             {
                 return Ok(too_large());
             }
@@ -115,30 +116,48 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         Ok(Step::Settled(ToolOutput::new(told, true, Outcome::NotRun), Established::Stop))
     }
 
-    /// Puts the intents of all effects on disk, with one sync.
+    /// Has an allowed call make what its intent will name.
+    async fn prepare(&self, call: &ToolCall, call_seq: Seq, step: Step) -> Step {
+        let Step::Run(plan) = step else { return step };
+        match self.tools.prepare(call, plan).await {
+            Ok(plan) if !fit::fits(&self.action(call, &plan, None, call_seq)) => too_large(),
+            Ok(plan) => Step::Run(plan),
+            Err(output) => Step::Settled(output, Established::Observed),
+        }
+    }
+
+    /// Puts the intents of all effects on disk, with one sync, behind what they replace.
     async fn announce(
         &mut self,
         calls: &[ToolCall],
         steps: &[Step],
         call_seq: Seq,
     ) -> Result<(), RunError> {
-        let actions: Vec<Body> = calls
-            .iter()
-            .zip(steps)
-            .filter_map(|(call, step)| match step {
-                Step::Run(plan) if plan.class != ReplayClass::Read => {
-                    Some(self.action(call, plan, call_seq))
-                }
-                _ => None,
-            })
-            .collect();
+        let mut actions = Vec::new();
+        for (call, step) in calls.iter().zip(steps) {
+            let Step::Run(plan) = step else { continue };
+            if plan.class == ReplayClass::Read {
+                continue;
+            }
+            let before = match &plan.before {
+                Some(bytes) => Some(self.put_blob(bytes).await?),
+                None => None,
+            };
+            actions.push(self.action(call, plan, before, call_seq));
+        }
         if !actions.is_empty() {
             self.append(actions, Level::Synced).await?;
         }
         Ok(())
     }
 
-    fn action(&self, call: &ToolCall, plan: &ToolPlan, call_seq: Seq) -> Body {
+    fn action(
+        &self,
+        call: &ToolCall,
+        plan: &ToolPlan,
+        before: Option<BlobRef>,
+        call_seq: Seq,
+    ) -> Body {
         Body::Action(Box::new(Action {
             call_id: call.id.clone(),
             call_seq,
@@ -148,6 +167,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             boot: self.env.owner.boot.clone(),
             key: plan.key.clone(),
             probe: plan.probe.clone(),
+            before,
         }))
     }
 
@@ -207,6 +227,16 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         }
     }
 
+    /// Stores bytes; on a full disk it waits until there is room or a stop comes.
+    async fn put_blob(&mut self, bytes: &[u8]) -> Result<BlobRef, RunError> {
+        loop {
+            match blobs::store_bytes(self.session.log_mut(), bytes).await {
+                Ok(blob) => return Ok(blob),
+                Err(error) => self.wait_for_room(error).await?,
+            }
+        }
+    }
+
     /// Records one result; large parts go into blobs first.
     async fn record(
         &mut self,
@@ -223,14 +253,10 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         {
             self.wait_for_room(error).await?;
         }
-        let mut whole = None;
-        while let Some(bytes) = output.whole.as_deref().filter(|_| whole.is_none()) {
-            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
-            match self.session.log_mut().put_blob(bytes, blobs::head(&text)).await {
-                Ok(blob) => whole = Some(blob),
-                Err(error) => self.wait_for_room(error).await?,
-            }
-        }
+        let whole = match &output.whole {
+            Some(bytes) => Some(self.put_blob(bytes).await?),
+            None => None,
+        };
         let result = ToolMessage {
             call_id: call.id.clone(),
             call_seq: Some(call_seq),

@@ -26,4 +26,6 @@ pub use retry::RetryPolicy;
 pub use run::{Finished, RunEnv, RunError, Sleep, run};
 pub use session::Session;
 pub use stop::{Stop, StopHandle, StopKind};
-pub use tools::{Answer, Progress, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict};
+pub use tools::{
+    Answer, Progress, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
+};

@@ -14,20 +14,21 @@
 //!
 //! | call | rule |
 //! |---|---|
+//! | its intent is there, and its tool found out what became of it | what was found |
 //! | its permission was asked, and no answer and no intent is there | it did not run, and the result says so |
 //! | any other | its outcome is unknown |
 //!
-//! The first rule claims no more than is known: an intent is durable before its effect starts, and it is
+//! The second rule claims no more than is known: an intent is durable before its effect starts, and it is
 //! written after the answer, so an open question proves that nothing had started.
 
 use segno_model::checkpoint::{OpenAction, OpenRun};
 use segno_model::context::{UNKNOWN_OUTCOME, Unanswered};
 use segno_model::record::{
-    Block, Body, Compaction, CompactionState, Established, Message, Outcome, Run, RunEnd, RunState,
-    ToolMessage,
+    Block, Body, Compaction, CompactionState, Established as Source, Message, Outcome, Run, RunEnd,
+    RunState, ToolMessage,
 };
 use segno_model::{Checkpoint, Seq};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The reason that an interrupted run's end carries.
 pub const INTERRUPTED: &str = "interrupted: the process ended during the run";
@@ -36,9 +37,16 @@ pub const INTERRUPTED: &str = "interrupted: the process ended during the run";
 const NEVER_ALLOWED: &str = "Not run: Segno was interrupted while it waited for the permission. Ask \
     again if it is still needed.";
 
+/// The results of effects, by their calls, as far as their tools found out what became of them.
+pub(crate) type Established = HashMap<(Seq, String), Body>;
+
 /// The records that settle what was left open, in the order in which they are to be appended.
-pub(crate) fn settle(state: &Checkpoint, unanswered: &[Unanswered]) -> Vec<Body> {
-    let open = Open::of(state);
+pub(crate) fn settle(
+    state: &Checkpoint,
+    unanswered: &[Unanswered],
+    found: &Established,
+) -> Vec<Body> {
+    let open = Open::of(state, found);
     let mut settled: HashSet<CallKey<'_>> =
         unanswered.iter().map(|call| (call.call_seq, call.call_id.as_str())).collect();
     let mut bodies: Vec<Body> = unanswered
@@ -75,17 +83,22 @@ type CallKey<'a> = (Seq, &'a str);
 struct Open<'a> {
     asked: HashSet<CallKey<'a>>,
     began: HashSet<CallKey<'a>>,
+    found: HashMap<CallKey<'a>, &'a Body>,
 }
 
 impl<'a> Open<'a> {
-    fn of(state: &'a Checkpoint) -> Self {
+    fn of(state: &'a Checkpoint, found: &'a Established) -> Self {
         let asked = state.open_approvals.iter().map(|a| (a.call_seq, a.call_id.as_str()));
         let actions = state.open_actions.iter().map(|open| &open.action);
         let began = actions.map(|a| (a.call_seq, a.call_id.as_str()));
-        Self { asked: asked.collect(), began: began.collect() }
+        let found = found.iter().map(|((seq, id), result)| ((*seq, id.as_str()), result));
+        Self { asked: asked.collect(), began: began.collect(), found: found.collect() }
     }
 
     fn result(&self, call: CallKey<'_>, name: &str) -> Body {
+        if let Some(found) = self.found.get(&call).filter(|_| self.began.contains(&call)) {
+            return (*found).clone();
+        }
         let (text, outcome) = if self.asked.contains(&call) && !self.began.contains(&call) {
             (NEVER_ALLOWED, Outcome::NotRun)
         } else {
@@ -99,7 +112,7 @@ impl<'a> Open<'a> {
             whole: None,
             is_error: true,
             outcome,
-            established: Established::Recovery,
+            established: Source::Recovery,
         })))
     }
 }
@@ -123,6 +136,7 @@ mod tests {
             boot: String::new(),
             key: None,
             probe: None,
+            before: None,
         };
         OpenAction { seq: call_seq + 1, action }
     }
@@ -181,7 +195,10 @@ mod tests {
                     .into_iter()
                     .filter(|s| !s.is_empty())
                     .collect();
-                    assert_eq!(text(&settle(&state, &unanswered)), expected.join(", "));
+                    assert_eq!(
+                        text(&settle(&state, &unanswered, &Established::new())),
+                        expected.join(", ")
+                    );
                 }
             }
         }
@@ -211,7 +228,7 @@ mod tests {
             let open_approvals = vec![asked.clone()];
             let open_actions = open_actions.into();
             let state = Checkpoint { open_actions, open_approvals, ..Checkpoint::default() };
-            assert_eq!(text(&settle(&state, &[call])), expected);
+            assert_eq!(text(&settle(&state, &[call], &Established::new())), expected);
         }
     }
 }

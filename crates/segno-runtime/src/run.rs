@@ -101,6 +101,7 @@ pub async fn run<L: SessionLog, M: Model, T: Tools>(
 ) -> Result<Finished, RunError> {
     blobs::store_large(session.log_mut(), &mut input.content).await?;
     session.expect_open_work();
+    session.establish(tools, &env.owner).await?;
     let run = session.state().in_force.totals.runs.saturating_add(1);
     let owner = format!("pid {} on {}, boot {}", env.owner.pid, env.owner.host, env.owner.boot);
     let started = Run { run, state: RunState::Started { attempt: 1, owner } };

@@ -5,16 +5,18 @@
 //! and written with the first append, so that looking at a session changes no byte. Must not: drive a
 //! run (that is [`crate::run`]) or call a model.
 
-use crate::recovery;
+use crate::recovery::{self, Established};
+use crate::{Settlement, ToolOutput, Tools, blobs, fit};
 use segno_model::batch::Draft;
+use segno_model::checkpoint::OpenAction;
 use segno_model::context::{self, Context};
 use segno_model::finding::Finding;
 use segno_model::record::{
-    Body, Compaction, CompactionState, Environment, Header, Label, ModelChange, ModelRef, Name,
-    ThinkingChange, Tip,
+    Action, Body, Compaction, CompactionState, Environment, Established as Source, Header, Label,
+    ModelChange, ModelRef, Name, Outcome, ThinkingChange, Tip, ToolMessage,
 };
 use segno_model::state::State;
-use segno_model::store::{Active, Clock, Level, Opened, SessionLog, StoreError};
+use segno_model::store::{Active, Clock, Level, Opened, Owner, SessionLog, StoreError};
 use segno_model::{Pos, Record, Seq, SessionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +31,8 @@ pub struct Session<L: SessionLog> {
     /// Goes into the next batch, in front of it.
     queued: Vec<Body>,
     recovery_pending: bool,
+    /// What was found out about effects that another process began.
+    established: Established,
     /// The run whose stop by the user found no room on the disk (G16); it is told with its end.
     unrecorded_stop: Option<u64>,
     /// Appended and not yet handed out as durable.
@@ -57,6 +61,7 @@ impl<L: SessionLog> Session<L> {
             findings: active.findings,
             queued: Vec::new(),
             recovery_pending: true,
+            established: Established::new(),
             unrecorded_stop: None,
             unshown: Vec::new(),
         }
@@ -128,6 +133,7 @@ impl<L: SessionLog> Session<L> {
         let drafts = all.into_iter().map(|body| Draft::new(at, body)).collect();
         let records = self.log.append(drafts, level).await?;
         self.recovery_pending = false;
+        self.established.clear();
         self.unrecorded_stop = None;
         self.queued.clear();
         self.records.extend(records.iter().map(|r| (r.seq(), r.clone())));
@@ -284,7 +290,42 @@ impl<L: SessionLog> Session<L> {
         if let Some(open) = in_force.open_run.as_mut() {
             open.stopping |= self.unrecorded_stop == Some(open.run);
         }
-        recovery::settle(&in_force, &context.unanswered)
+        recovery::settle(&in_force, &context.unanswered, &self.established)
+    }
+
+    /// Has the tools find out what became of the effects whose results are missing; what they say is
+    /// written with the first append. `here` is this process. Stores large outputs and appends nothing.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn establish<T: Tools>(&mut self, tools: &T, here: &Owner) -> Result<(), StoreError> {
+        for OpenAction { action, .. } in self.state().in_force.open_actions.clone() {
+            let (Settlement::Told(output) | Settlement::Running(output)) =
+                tools.establish(&action, here).await;
+            let result = self.found(&action, output).await?;
+            self.established.insert((action.call_seq, action.call_id), result);
+        }
+        Ok(())
+    }
+
+    async fn found(&mut self, action: &Action, mut output: ToolOutput) -> Result<Body, StoreError> {
+        blobs::store_large(&mut self.log, &mut output.content).await?;
+        let whole = match &output.whole {
+            Some(bytes) => Some(blobs::store_bytes(&mut self.log, bytes).await?),
+            None => None,
+        };
+        let unknown = output.outcome == Outcome::Unknown;
+        let result = ToolMessage {
+            call_id: action.call_id.clone(),
+            call_seq: Some(action.call_seq),
+            name: action.tool.clone(),
+            content: output.content,
+            whole,
+            is_error: output.is_error,
+            outcome: output.outcome,
+            established: if unknown { Source::Recovery } else { Source::Traces },
+        };
+        fit::result(&mut self.log, result).await
     }
 
     /// What recovery will write with the first append; for people.

@@ -4,7 +4,9 @@
 //! rule.
 
 use crate::Stop;
-use segno_model::record::{Block, Outcome, ReplayClass, Task, ToolCall};
+use segno_model::context::UNKNOWN_OUTCOME;
+use segno_model::record::{Action, Block, Outcome, ReplayClass, Task, ToolCall};
+use segno_model::store::Owner;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::future::Future;
@@ -53,13 +55,15 @@ pub struct ToolPlan {
     pub key: Option<String>,
     /// Facts for establishing the outcome later.
     pub probe: Option<Box<RawValue>>,
+    /// What the effect replaces; kept in a blob that the intent names, before anything starts.
+    pub before: Option<Vec<u8>>,
 }
 
 impl ToolPlan {
     /// A plan without a key and without facts.
     #[must_use]
     pub fn new(class: ReplayClass) -> Self {
-        Self { class, key: None, probe: None }
+        Self { class, key: None, probe: None, before: None }
     }
 }
 
@@ -115,6 +119,16 @@ impl ToolOutput {
     }
 }
 
+/// What is known of an effect whose result was never recorded.
+#[derive(Debug, Clone)]
+pub enum Settlement {
+    /// Its result. One with [`Outcome::Unknown`] says what is known nevertheless.
+    Told(ToolOutput),
+    /// It still runs, and [`Tools::reattach`] can wait for its end. The output is what the model is told
+    /// when nobody waits.
+    Running(ToolOutput),
+}
+
 /// What is shown while a tool runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
@@ -149,6 +163,40 @@ pub trait Tools: Send + Sync {
             let reason = Some("nobody is here to be asked".to_owned());
             Answer { allowed: false, scope: "once".to_owned(), reason }
         }
+    }
+
+    /// Makes what the intent names before the intent is recorded: a new file's content under another
+    /// name, say. Called once per allowed call, behind the permission. What it leaves when the process
+    /// dies before the intent is on disk must be harmless. `Err` is the call's result; nothing runs then.
+    fn prepare(
+        &self,
+        _call: &ToolCall,
+        plan: ToolPlan,
+    ) -> impl Future<Output = Result<ToolPlan, ToolOutput>> + Send {
+        async { Ok(plan) }
+    }
+
+    /// Finds out what became of an effect that another process began and whose result is missing. It
+    /// may be asked any number of times, and after a crash of its own. It must not repeat the effect
+    /// unless that is known to be safe (G7), and must not conclude anything from the mere absence of a
+    /// trace. `here` is this process: what was begun on another host or boot may be out of sight.
+    fn establish(
+        &self,
+        _action: &Action,
+        _here: &Owner,
+    ) -> impl Future<Output = Settlement> + Send {
+        async { Settlement::Told(ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown)) }
+    }
+
+    /// Waits for the end of an effect of which [`Tools::establish`] said that it runs. Returns early with
+    /// [`Outcome::Stopped`] on a stop, as [`Tools::run`] does.
+    fn reattach(
+        &self,
+        action: &Action,
+        _run: ToolRun<'_>,
+    ) -> impl Future<Output = ToolOutput> + Send {
+        let _ = action;
+        async { ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown) }
     }
 
     /// Runs a call that was judged. Returns early with [`Outcome::Stopped`] on a stop.

@@ -134,8 +134,8 @@ async fn thousands_of_interrupted_calls_are_settled_once_each() {
             let (call_id, tool) = (call.id, call.name);
             let (host, boot) = (String::new(), String::new());
             let class = ReplayClass::Opaque;
-            let action =
-                Action { call_id, call_seq, tool, class, host, boot, key: None, probe: None };
+            let (key, probe, before) = (None, None, None);
+            let action = Action { call_id, call_seq, tool, class, host, boot, key, probe, before };
             Some(Body::Action(Box::new(action)))
         }
         _ => None,

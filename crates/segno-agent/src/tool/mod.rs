@@ -205,7 +205,7 @@ impl Toolbox {
             _ => ReplayClass::Read,
         };
         let Wish::Write(path, _) = &examined.wish else {
-            return Ok(ToolPlan { class, key: None, probe: None });
+            return Ok(ToolPlan::new(class));
         };
         let old = examined.change.as_ref().and_then(|change| change.old.sha256());
         let mut planned = lock(&self.planned);
@@ -219,7 +219,7 @@ impl Toolbox {
         };
         let probe = serde_json::value::to_raw_value(&probe)
             .map_err(|e| ToolError::Refused(e.to_string()))?;
-        Ok(ToolPlan { class, key: None, probe: Some(probe) })
+        Ok(ToolPlan { probe: Some(probe), ..ToolPlan::new(class) })
     }
 
     fn question(&self, examined: &Examined) -> String {

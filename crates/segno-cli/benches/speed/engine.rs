@@ -58,7 +58,7 @@ impl Tools for Idle {
         Vec::new()
     }
     async fn judge(&self, _: &ToolCall) -> Verdict {
-        Verdict::Run(ToolPlan { class: ReplayClass::Opaque, key: None, probe: None })
+        Verdict::Run(ToolPlan::new(ReplayClass::Opaque))
     }
     async fn ask(&self, _: &ToolCall, _: &str) -> Answer {
         Answer { allowed: true, scope: "once".to_owned(), reason: None }

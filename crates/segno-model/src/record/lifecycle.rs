@@ -29,6 +29,9 @@ pub struct Action {
     /// Facts for establishing the outcome later, by the tool's own rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Box<RawValue>>,
+    /// What the effect replaces, kept so that it can be brought back: a file's content before an edit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<BlobRef>,
 }
 
 /// What recovery may do about an effect whose result is missing (section 6 of the design).

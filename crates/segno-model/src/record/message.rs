@@ -243,6 +243,9 @@ pub enum Established {
     Observed,
     /// Recovery found the call without a result.
     Recovery,
+    /// Recovery read it off what the effect left: its file, its supervisor's word, the service that was
+    /// asked.
+    Traces,
     /// A permission rule or a person.
     Permission,
     /// The user's stop.

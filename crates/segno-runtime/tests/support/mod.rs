@@ -124,7 +124,7 @@ impl Tools for PlannedTools {
             "read" | "big" => ReplayClass::Read,
             _ => ReplayClass::Opaque,
         };
-        let plan = ToolPlan { class, key: None, probe: None };
+        let plan = ToolPlan::new(class);
         match call.name.as_str() {
             "deny" => Verdict::Refuse(ToolOutput::denied("not allowed")),
             "ask" => Verdict::Ask { question: "may I?".to_owned(), plan },

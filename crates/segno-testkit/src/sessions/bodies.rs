@@ -131,6 +131,7 @@ pub fn action(id: &str, call_seq: Seq) -> Body {
         boot: "boot-1".into(),
         key: None,
         probe: None,
+        before: None,
     }))
 }
 
