@@ -4,6 +4,14 @@
 //! ending all of them on a stop. Reads that stand next to each other run together; everything else runs
 //! in the order in which the model asked, because later calls may rely on earlier ones. Must not: know
 //! a tool, or start an effect whose `action` record is not durable.
+//!
+//! When a call is prepared and its intent written:
+//!
+//! | call | effects before it in the reply | prepared |
+//! |---|---|---|
+//! | names no subject | any | with the reply; one sync for all such |
+//! | names a subject | all name other subjects | with the reply |
+//! | names a subject | one names the same, or none | when its turn comes, with a sync of its own |
 
 use crate::event::Event;
 use crate::run::{Driver, Either, RunError, either};
@@ -40,8 +48,23 @@ const DENIED: &str = "The user did not allow this call.";
 
 /// A call after judging.
 enum Step {
-    Run(ToolPlan),
+    /// It may run; nothing was prepared for it yet.
+    Allowed(ToolPlan),
+    /// It was prepared, and its intent is on disk when it needs one.
+    Ready(ToolPlan),
     Settled(ToolOutput, Established),
+}
+
+impl Step {
+    /// The plan of an effect that is to happen.
+    fn effect(&self) -> Option<&ToolPlan> {
+        match self {
+            Self::Allowed(plan) | Self::Ready(plan) => {
+                Some(plan).filter(|plan| plan.class != ReplayClass::Read)
+            }
+            Self::Settled(..) => None,
+        }
+    }
 }
 
 impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
@@ -55,20 +78,49 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     ) -> Result<Option<StopKind>, RunError> {
         let mut steps = Vec::new();
         for (i, call) in calls.iter().enumerate() {
-            let step = match cut.contains(&i) {
+            steps.push(match cut.contains(&i) {
                 true => too_large(),
                 false => self.judge(call, call_seq).await?,
-            };
-            steps.push(self.prepare(call, call_seq, step).await);
+            });
         }
-        self.announce(calls, &steps, call_seq).await?;
+        let early = early(&steps);
+        self.make_ready(calls, &mut steps, &early, call_seq).await?;
         let mut i = 0;
         while i < calls.len() {
-            let group = group_len(&steps[i..]);
-            self.run_group(&calls[i..i + group], &mut steps[i..i + group], call_seq).await?;
-            i += group;
+            let end = i + group_len(&steps[i..]);
+            let (calls, steps) = (&calls[i..end], &mut steps[i..end]);
+            if self.env.stop.kind().is_none() {
+                self.make_ready(calls, steps, &vec![true; steps.len()], call_seq).await?;
+            }
+            self.run_group(calls, steps, call_seq).await?;
+            i = end;
         }
         Ok(self.env.stop.kind())
+    }
+
+    /// Prepares those of the allowed calls that are `due`, and puts their intents on disk.
+    async fn make_ready(
+        &mut self,
+        calls: &[ToolCall],
+        steps: &mut [Step],
+        due: &[bool],
+        call_seq: Seq,
+    ) -> Result<(), RunError> {
+        let mut made = Vec::new();
+        for (i, step) in steps.iter_mut().enumerate() {
+            if let (Step::Allowed(plan), Some(true)) = (&mut *step, due.get(i)) {
+                let plan = std::mem::replace(plan, ToolPlan::new(ReplayClass::Opaque));
+                *step = self.prepare(&calls[i], plan, call_seq).await;
+                made.push(i);
+            }
+        }
+        let announced = self.announce(calls, steps, &made, call_seq).await;
+        if announced.is_err() {
+            for i in made {
+                self.tools.discard(&calls[i]).await;
+            }
+        }
+        announced
     }
 
     /// Decides about one call; a question to a person is durable before it is put.
@@ -82,7 +134,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             {
                 return Ok(too_large());
             }
-            Verdict::Run(plan) => return Ok(Step::Run(plan)),
+            Verdict::Run(plan) => return Ok(Step::Allowed(plan)),
             Verdict::Refuse(output) => return Ok(Step::Settled(output, Established::Permission)),
             Verdict::Ask { question, plan } => (question, plan),
         };
@@ -100,7 +152,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         };
         self.append(vec![approval(call, call_seq, answered)], Level::Written).await?;
         if answer.allowed {
-            return Ok(Step::Run(plan));
+            return Ok(Step::Allowed(plan));
         }
         let told = match answer.reason {
             Some(reason) => format!("{DENIED} Reason given: {reason}"),
@@ -117,33 +169,33 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 
     /// Has an allowed call make what its intent will name.
-    async fn prepare(&self, call: &ToolCall, call_seq: Seq, step: Step) -> Step {
-        let Step::Run(plan) = step else { return step };
+    async fn prepare(&self, call: &ToolCall, plan: ToolPlan, call_seq: Seq) -> Step {
         match self.tools.prepare(call, plan).await {
-            Ok(plan) if !fit::fits(&self.action(call, &plan, None, call_seq)) => too_large(),
-            Ok(plan) => Step::Run(plan),
+            Ok(plan) if !fit::fits(&self.action(call, &plan, None, call_seq)) => {
+                self.tools.discard(call).await;
+                too_large()
+            }
+            Ok(plan) => Step::Ready(plan),
             Err(output) => Step::Settled(output, Established::Observed),
         }
     }
 
-    /// Puts the intents of all effects on disk, with one sync, behind what they replace.
+    /// Puts the intents of the effects among `made` on disk, with one sync, behind what they replace.
     async fn announce(
         &mut self,
         calls: &[ToolCall],
         steps: &[Step],
+        made: &[usize],
         call_seq: Seq,
     ) -> Result<(), RunError> {
         let mut actions = Vec::new();
-        for (call, step) in calls.iter().zip(steps) {
-            let Step::Run(plan) = step else { continue };
-            if plan.class == ReplayClass::Read {
-                continue;
-            }
+        for i in made {
+            let Some(plan) = steps[*i].effect() else { continue };
             let before = match &plan.before {
                 Some(bytes) => Some(self.put_blob(bytes).await?),
                 None => None,
             };
-            actions.push(self.action(call, plan, before, call_seq));
+            actions.push(self.action(&calls[*i], plan, before, call_seq));
         }
         if !actions.is_empty() {
             self.append(actions, Level::Synced).await?;
@@ -183,7 +235,9 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let (progress, mut shown) = mpsc::unbounded_channel::<(usize, Progress)>();
         let mut running = FuturesUnordered::new();
         for (i, (call, step)) in calls.iter().zip(steps).enumerate() {
-            if let (Step::Run(_), Some(kind)) = (&*step, self.env.stop.kind()) {
+            if let (Step::Allowed(_) | Step::Ready(_), Some(kind)) = (&*step, self.env.stop.kind())
+            {
+                self.tools.discard(call).await;
                 *step = self.not_run(kind).await?;
             }
             match step {
@@ -191,7 +245,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                     self.observer.event(Event::ToolNotRun(call));
                     self.record(call, output.clone(), *how, call_seq).await?;
                 }
-                Step::Run(_) => {
+                Step::Allowed(_) | Step::Ready(_) => {
                     self.observer.event(Event::ToolStarted(call));
                     let (tools, stop, progress) = (self.tools, inner.clone(), progress.clone());
                     running.push(async move {
@@ -280,11 +334,26 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 }
 
+/// Which calls can be prepared before any of them runs, by the table above.
+fn early(steps: &[Step]) -> Vec<bool> {
+    let mut before: Vec<Option<&str>> = Vec::new();
+    let mut early = Vec::new();
+    for step in steps {
+        let subject = match step {
+            Step::Allowed(plan) | Step::Ready(plan) => plan.subject.as_deref(),
+            Step::Settled(..) => None,
+        };
+        let touched = |other: &Option<&str>| other.is_none() || *other == subject;
+        early.push(subject.is_none() || !before.iter().any(touched));
+        before.extend(step.effect().map(|_| subject));
+    }
+    early
+}
+
 /// How many of the next steps run together: all reads and settled ones up to the next effect, or that
 /// effect alone.
 fn group_len(steps: &[Step]) -> usize {
-    let effect = |step: &Step| matches!(step, Step::Run(p) if p.class != ReplayClass::Read);
-    steps.iter().position(effect).unwrap_or(steps.len()).max(1)
+    steps.iter().position(|step| step.effect().is_some()).unwrap_or(steps.len()).max(1)
 }
 
 fn too_large() -> Step {

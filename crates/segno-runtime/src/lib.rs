@@ -27,5 +27,5 @@ pub use run::{Finished, RunEnv, RunError, Sleep, run};
 pub use session::Session;
 pub use stop::{Stop, StopHandle, StopKind};
 pub use tools::{
-    Answer, Progress, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
+    Answer, Begun, Progress, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
 };

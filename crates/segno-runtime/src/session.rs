@@ -6,14 +6,14 @@
 //! run (that is [`crate::run`]) or call a model.
 
 use crate::recovery::{self, Established};
-use crate::{Settlement, ToolOutput, Tools, blobs, fit};
+use crate::{Begun, Settlement, ToolOutput, Tools, blobs, fit};
 use segno_model::batch::Draft;
 use segno_model::checkpoint::OpenAction;
 use segno_model::context::{self, Context};
 use segno_model::finding::Finding;
 use segno_model::record::{
     Action, Body, Compaction, CompactionState, Environment, Established as Source, Header, Label,
-    ModelChange, ModelRef, Name, Outcome, ThinkingChange, Tip, ToolMessage,
+    Message, ModelChange, ModelRef, Name, Outcome, ThinkingChange, Tip, ToolCall, ToolMessage,
 };
 use segno_model::state::State;
 use segno_model::store::{Active, Clock, Level, Opened, Owner, SessionLog, StoreError};
@@ -300,12 +300,29 @@ impl<L: SessionLog> Session<L> {
     /// As the store.
     pub async fn establish<T: Tools>(&mut self, tools: &T, here: &Owner) -> Result<(), StoreError> {
         for OpenAction { action, .. } in self.state().in_force.open_actions.clone() {
+            let before = match &action.before {
+                Some(blob) => self.log.blob(blob).await.ok(),
+                None => None,
+            };
+            let call = self.call_of(&action);
+            let begun = Begun { action: &action, call: call.as_ref(), before, here };
             let (Settlement::Told(output) | Settlement::Running(output)) =
-                tools.establish(&action, here).await;
+                tools.establish(begun).await;
             let result = self.found(&action, output).await?;
             self.established.insert((action.call_seq, action.call_id), result);
         }
         Ok(())
+    }
+
+    /// The call of an intent, as far as its record is at hand and only one call has that id.
+    fn call_of(&self, action: &Action) -> Option<ToolCall> {
+        let Body::Message(message) = self.records.get(&action.call_seq)?.body() else {
+            return None;
+        };
+        let Message::Assistant(reply) = &**message else { return None };
+        let mut calls = reply.calls().filter(|call| call.id == action.call_id);
+        let call = calls.next().filter(|call| call.name == action.tool)?;
+        calls.next().is_none().then(|| call.clone())
     }
 
     async fn found(&mut self, action: &Action, mut output: ToolOutput) -> Result<Body, StoreError> {

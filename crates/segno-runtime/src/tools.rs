@@ -57,13 +57,17 @@ pub struct ToolPlan {
     pub probe: Option<Box<RawValue>>,
     /// What the effect replaces; kept in a blob that the intent names, before anything starts.
     pub before: Option<Vec<u8>>,
+    /// What the effect changes, when [`Tools::prepare`] relies on it standing still until the effect
+    /// runs: a name that is the same for the same thing. Such a call is prepared only when no earlier
+    /// call of its reply can still change that: none with the same subject, and none without one.
+    pub subject: Option<String>,
 }
 
 impl ToolPlan {
     /// A plan without a key and without facts.
     #[must_use]
     pub fn new(class: ReplayClass) -> Self {
-        Self { class, key: None, probe: None, before: None }
+        Self { class, key: None, probe: None, before: None, subject: None }
     }
 }
 
@@ -117,6 +121,19 @@ impl ToolOutput {
     pub fn new(text: impl Into<String>, is_error: bool, outcome: Outcome) -> Self {
         Self { content: vec![Block::text(text)], is_error, outcome, whole: None, task: None }
     }
+}
+
+/// An effect that another process began and whose result is missing.
+#[derive(Debug)]
+pub struct Begun<'a> {
+    /// Its intent.
+    pub action: &'a Action,
+    /// The call as the model made it; none where that cannot be told any more.
+    pub call: Option<&'a ToolCall>,
+    /// What its intent kept ([`ToolPlan::before`]); none also when it can no longer be read.
+    pub before: Option<Vec<u8>>,
+    /// This process: what was begun on another host or boot may be out of sight.
+    pub here: &'a Owner,
 }
 
 /// What is known of an effect whose result was never recorded.
@@ -176,15 +193,16 @@ pub trait Tools: Send + Sync {
         async { Ok(plan) }
     }
 
+    /// Takes back what [`Tools::prepare`] made for a call that will not run after all.
+    fn discard(&self, _call: &ToolCall) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
     /// Finds out what became of an effect that another process began and whose result is missing. It
     /// may be asked any number of times, and after a crash of its own. It must not repeat the effect
     /// unless that is known to be safe (G7), and must not conclude anything from the mere absence of a
-    /// trace. `here` is this process: what was begun on another host or boot may be out of sight.
-    fn establish(
-        &self,
-        _action: &Action,
-        _here: &Owner,
-    ) -> impl Future<Output = Settlement> + Send {
+    /// trace.
+    fn establish(&self, _begun: Begun<'_>) -> impl Future<Output = Settlement> + Send {
         async { Settlement::Told(ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown)) }
     }
 

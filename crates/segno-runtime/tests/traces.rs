@@ -3,9 +3,7 @@
 mod support;
 
 use segno_model::record::*;
-use segno_model::store::{
-    HeldSession as _, Judged, Level, Owner, SessionLog as _, SessionStore as _,
-};
+use segno_model::store::{HeldSession as _, Judged, Level, SessionLog as _, SessionStore as _};
 use segno_model::{Record, SessionId};
 use segno_runtime::*;
 use segno_testkit::sessions;
@@ -31,8 +29,10 @@ impl Tools for Knowing {
         Ok(ToolPlan { before: Some(b"as it was".to_vec()), ..plan })
     }
 
-    async fn establish(&self, action: &Action, here: &Owner) -> Settlement {
+    async fn establish(&self, begun: Begun<'_>) -> Settlement {
+        let (here, action) = (begun.here, begun.action);
         assert_eq!((here.host.as_str(), action.host.as_str()), ("h", "h"));
+        assert_eq!(begun.call.map(|call| &call.id), Some(&action.call_id));
         match action.call_id.as_str() {
             "done" => Settlement::Told(ToolOutput::done("it happened")),
             "runs" => Settlement::Running(ToolOutput::new("it runs", false, Outcome::Unknown)),
@@ -126,4 +126,109 @@ async fn what_an_intent_names_is_made_first() {
     });
     let kept = session.log().blob(&kept.expect("a blob")).await.expect("it is there");
     assert_eq!(kept, b"as it was");
+}
+
+/// Tools whose subject is the call's tool name; `any` has none. They note what happens.
+#[derive(Default)]
+struct Subjects {
+    noted: std::sync::Mutex<Vec<String>>,
+    /// Asked for when this call runs.
+    stop: Option<(&'static str, StopHandle)>,
+}
+
+impl Subjects {
+    fn note(&self, what: &str, call: &ToolCall) {
+        self.noted.lock().expect("not poisoned").push(format!("{what} {}", call.id));
+    }
+
+    fn noted(&self) -> String {
+        self.noted.lock().expect("not poisoned").join(", ")
+    }
+}
+
+impl Tools for Subjects {
+    fn specs(&self) -> Vec<ToolSpec> {
+        Vec::new()
+    }
+
+    async fn judge(&self, call: &ToolCall) -> Verdict {
+        let class = if call.name == "read" { ReplayClass::Read } else { ReplayClass::Verified };
+        let subject = (!["any", "read"].contains(&call.name.as_str())).then(|| call.name.clone());
+        Verdict::Run(ToolPlan { subject, ..ToolPlan::new(class) })
+    }
+
+    async fn prepare(&self, call: &ToolCall, plan: ToolPlan) -> Result<ToolPlan, ToolOutput> {
+        self.note("prepare", call);
+        Ok(plan)
+    }
+
+    async fn discard(&self, call: &ToolCall) {
+        self.note("discard", call);
+    }
+
+    async fn run(&self, call: &ToolCall, _: ToolRun<'_>) -> ToolOutput {
+        self.note("run", call);
+        if let Some((id, stop)) = &self.stop
+            && *id == call.id
+        {
+            stop.stop(StopKind::User);
+        }
+        ToolOutput::done("ran")
+    }
+}
+
+/// A call is prepared when nothing before it can change any more what it relies on, and its intent is
+/// on disk before it runs; what needs no waiting shares one sync. Covers: G7.
+#[tokio::test]
+async fn a_call_is_prepared_when_what_it_relies_on_stands_still() {
+    // calls (id, subject), what happens, syncs of the round
+    type Row = (&'static [(&'static str, &'static str)], &'static str, usize);
+    let rows: [Row; 6] = [
+        (&[("a", "x"), ("b", "y")], "prepare a, prepare b, run a, run b", 2),
+        (&[("a", "x"), ("b", "x")], "prepare a, run a, prepare b, run b", 3),
+        (
+            &[("a", "x"), ("b", "y"), ("c", "x")],
+            "prepare a, prepare b, run a, run b, prepare c, run c",
+            3,
+        ),
+        (&[("a", "any"), ("b", "x")], "prepare a, run a, prepare b, run b", 3),
+        (&[("a", "any"), ("b", "any")], "prepare a, prepare b, run a, run b", 2),
+        (&[("a", "read"), ("b", "x")], "prepare a, prepare b, run a, run b", 2),
+    ];
+    for (calls, happens, syncs) in rows {
+        let store = StrictStore::default();
+        let watch = std::sync::Arc::new(Watch::default());
+        let log = Watched { log: store.create(sessions::header(id())), watch: watch.clone() };
+        let mut session = Session::new(log, clock());
+        let model = PlannedModel::new(&[Say::Calls(calls), Say::Text("x")]);
+        let (tools, stop) = (Subjects::default(), Stop::never());
+        let input = UserMessage::text("go");
+        run(&mut session, &model, &tools, env(&stop), input, &mut ()).await.expect("it runs");
+        assert_eq!(tools.noted(), happens, "{calls:?}");
+        let counted = watch.syncs.load(std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(counted, 1 + 2 + syncs + 1, "{calls:?}");
+        let text = log_text(&store, &id());
+        for (call, subject) in calls {
+            let intent = text.find(&format!("action {call}\n"));
+            let result = text.find(&format!("result({call} "));
+            assert!(*subject == "read" || intent < result && intent.is_some(), "{call}: {text}");
+        }
+    }
+}
+
+/// What was prepared for a call that a stop comes before is taken back. Covers: G9.
+#[tokio::test]
+async fn what_was_prepared_and_does_not_run_is_taken_back() {
+    let store = StrictStore::default();
+    let mut session = Session::new(store.create(sessions::header(id())), clock());
+    let calls = Say::Calls(&[("a", "x"), ("b", "y"), ("c", "x")]);
+    let model = PlannedModel::new(&[calls]);
+    let (handle, stop) = StopHandle::new();
+    let tools = Subjects { stop: Some(("a", handle)), ..Subjects::default() };
+    let input = UserMessage::text("go");
+    run(&mut session, &model, &tools, env(&stop), input, &mut ()).await.expect("it runs");
+    assert_eq!(tools.noted(), "prepare a, prepare b, run a, discard b, discard c");
+    let text = log_text(&store, &id());
+    assert!(text.contains("result(b NotRun Stop)\nresult(c NotRun Stop)"), "{text}");
+    assert!(!text.contains("action c"), "{text}");
 }
