@@ -58,6 +58,9 @@ pub struct Checkpoint {
     /// Questions without an answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_approvals: Vec<Approval>,
+    /// What the log says of inputs that still wait in the inbox.
+    #[serde(skip_serializing_if = "WaitingInputs::is_empty")]
+    pub inputs: WaitingInputs,
     /// Children that started and did not end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_children: Vec<Child>,
@@ -102,6 +105,39 @@ pub struct OpenRun {
     /// Whether a stop was asked for.
     #[serde(default)]
     pub stopping: bool,
+}
+
+/// What the log says of inputs that wait in the inbox; what they hold is only there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitingInputs {
+    /// Those that do not start by themselves, because of a stop.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parked: Vec<String>,
+    /// Those that a person put into an order. All others come after them, as they were admitted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<String>,
+}
+
+impl WaitingInputs {
+    /// Whether there is nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parked.is_empty() && self.order.is_empty()
+    }
+
+    /// An input that was parked.
+    pub(crate) fn park(&mut self, input_id: &str) {
+        if !self.parked.iter().any(|id| id == input_id) {
+            self.parked.push(input_id.to_owned());
+        }
+    }
+
+    /// An input that waits no more.
+    pub(crate) fn settle(&mut self, input_id: &str) {
+        self.parked.retain(|id| id != input_id);
+        self.order.retain(|id| id != input_id);
+    }
 }
 
 /// An effect without a result.

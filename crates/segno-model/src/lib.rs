@@ -10,6 +10,7 @@ pub mod context;
 pub mod finding;
 pub mod fork;
 pub mod id;
+pub mod inbox;
 pub mod judge;
 pub mod line;
 pub mod pairing;

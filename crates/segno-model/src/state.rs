@@ -8,8 +8,8 @@ use crate::checkpoint::{Checkpoint, LabelAt, OpenAction, OpenRun};
 use crate::id::{Pos, Seq};
 use crate::line::Record;
 use crate::record::{
-    Approval, ApprovalState, Block, Body, ChildState, CompactionState, Message, RunState,
-    ToolMessage, UserMessage,
+    Approval, ApprovalState, Block, Body, ChildState, CompactionState, InputEvent, InputFate,
+    Message, RunState, ToolMessage, UserMessage,
 };
 
 /// How much of the first prompt is kept for lists, in characters.
@@ -102,6 +102,7 @@ impl State {
                 now.open_actions.push_back(open);
             }
             Body::Request(_) => count(&mut now.totals.requests),
+            Body::Input(event) => self.apply_input(event),
             Body::Approval(approval) => self.apply_approval(approval),
             Body::Task(task) => now.task = Some(task.clone()),
             Body::Environment(environment) => {
@@ -153,7 +154,6 @@ impl State {
             Body::Usage(usage) => now.totals.usage.add(&usage.usage),
             Body::Session(_)
             | Body::Tip(_)
-            | Body::Input(_)
             | Body::BranchSummary(_)
             | Body::ContextEdit(_)
             | Body::Custom(_)
@@ -165,6 +165,9 @@ impl State {
     fn apply_message(&mut self, record: &Record, message: &Message) {
         let now = &mut self.in_force;
         now.last_message_at = Some(record.envelope.at);
+        if let Message::User(UserMessage { input_id: Some(id), .. }) = message {
+            now.inputs.settle(id);
+        }
         match message {
             Message::User(user) if user.notice.is_some() => {}
             Message::User(user) => {
@@ -210,7 +213,8 @@ impl State {
                 count(&mut now.totals.attempts);
                 now.open_run = Some(OpenRun { run, attempt: *attempt, stopping: false });
             }
-            RunState::Stopping { .. } => {
+            RunState::Stopping { parked } => {
+                parked.iter().for_each(|id| now.inputs.park(id));
                 if let Some(open) = now.open_run.as_mut().filter(|o| o.run == run) {
                     open.stopping = true;
                 }
@@ -219,6 +223,15 @@ impl State {
                 now.open_run = None;
                 now.last_end = Some(*end);
             }
+        }
+    }
+
+    fn apply_input(&mut self, event: &InputEvent) {
+        let inputs = &mut self.in_force.inputs;
+        match event.event {
+            InputFate::Reordered => inputs.order.clone_from(&event.order),
+            InputFate::Parked => inputs.park(&event.input_id),
+            _ => inputs.settle(&event.input_id),
         }
     }
 

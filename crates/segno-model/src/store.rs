@@ -9,6 +9,8 @@
 use crate::batch::Draft;
 use crate::finding::Finding;
 use crate::id::{Pos, Seq, SessionId};
+use crate::inbox::admission::Admission;
+use crate::inbox::{Inbox, NewInput};
 use crate::line::Record;
 use crate::record::{BlobRef, Header, RepairItem};
 use crate::state::State;
@@ -192,6 +194,23 @@ pub trait SessionStore: Send + Sync {
         id: &SessionId,
         blob: &BlobRef,
     ) -> impl Future<Output = Result<Vec<u8>, StoreError>> + Send;
+
+    /// Admits an input or a control, without the writer's right and whoever has it (G8). It is durable
+    /// when this returns, and so is whatever the answer says of an earlier admission. After an error it
+    /// may or may not be admitted; asking again tells.
+    fn admit(
+        &self,
+        id: &SessionId,
+        input: &NewInput,
+        at: Timestamp,
+    ) -> impl Future<Output = Result<Admission, StoreError>> + Send;
+
+    /// What was admitted and is not settled by any record, without the writer's right.
+    fn pending(&self, id: &SessionId) -> impl Future<Output = Result<Inbox, StoreError>> + Send;
+
+    /// A number that is another one when other inputs wait; cheap, for asking again and again. 0 when
+    /// none do, or there is no such session.
+    fn inbox_mark(&self, id: &SessionId) -> impl Future<Output = Result<u64, StoreError>> + Send;
 }
 
 /// The log type of a store.
@@ -286,6 +305,15 @@ pub trait SessionLog: Send {
 
     /// A blob's bytes, verified.
     fn blob(&self, blob: &BlobRef) -> impl Future<Output = Result<Vec<u8>, StoreError>> + Send;
+
+    /// What was admitted and is not settled by any record. What was there before the right was taken is
+    /// marked as stale.
+    fn pending(&mut self) -> impl Future<Output = Result<Inbox, StoreError>> + Send;
+
+    /// Takes from the inbox what is settled by a record, once that is durable; to be called after a
+    /// synced append that settled something. Entries that come back are taken away again, and never
+    /// among the pending ones.
+    fn clear_inbox(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Reads what the context at `tip` needs: after the tip moved, or to look at another branch.
     fn active(&self, tip: Option<Pos>) -> impl Future<Output = Result<Active, StoreError>> + Send;

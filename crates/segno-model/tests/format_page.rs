@@ -57,3 +57,30 @@ fn every_member_is_on_the_page() {
     let missing: Vec<&str> = members.filter(|name| !shown(name)).collect();
     assert_eq!(missing, Vec::<&str>::new());
 }
+
+/// The inbox's page, too. Covers: G8, G13.
+#[test]
+fn examples_of_inbox_files_decode_and_encode_to_the_same_bytes() {
+    use segno_model::inbox::file;
+    let page = include_str!("../../../docs/format/inbox.md");
+    let examples: Vec<&str> =
+        page.split("```jsonl\n").skip(1).filter_map(|b| b.split("```").next()).collect();
+    let mut kinds = BTreeSet::new();
+    for example in &examples {
+        let pending = file::decode(example.as_bytes()).expect(example);
+        let again = file::encode(pending.order, pending.at, &pending.input).expect("encodes");
+        assert_eq!(String::from_utf8_lossy(&again), *example);
+        kinds.insert(format!("{:?}", pending.input.body.kind()));
+    }
+    assert_eq!((examples.len(), kinds.len()), (9, 8));
+}
+
+/// What makes two inputs the same is on the pages in two places.
+#[test]
+fn the_hash_of_an_input_is_that_of_its_members() {
+    use segno_model::inbox::file;
+    let page = include_str!("../../../docs/format/inbox.md");
+    let first = page.split("```jsonl\n").nth(1).and_then(|b| b.split("```").next()).expect("one");
+    let steer = file::decode(first.as_bytes()).expect("intact").input;
+    assert!(PAGE.contains(&steer.body.sha256()));
+}

@@ -4,6 +4,7 @@
 mod support;
 
 use segno_model::batch::Draft;
+use segno_model::inbox::Inbox;
 use segno_model::record::*;
 use segno_model::state::State;
 use segno_model::store::{Active, Level, SessionLog, SessionStore as _, StoreError};
@@ -67,6 +68,12 @@ impl SessionLog for Slow {
     }
     async fn blob(&self, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
         self.0.blob(blob).await
+    }
+    async fn pending(&mut self) -> Result<Inbox, StoreError> {
+        self.0.pending().await
+    }
+    async fn clear_inbox(&mut self) -> Result<(), StoreError> {
+        self.0.clear_inbox().await
     }
     async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {
         self.0.active(tip).await

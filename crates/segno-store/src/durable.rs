@@ -157,7 +157,7 @@ pub(crate) fn write_note<D: Disk>(
     done
 }
 
-fn create_temp<D: Disk>(disk: &D, dir: &Path) -> Result<(PathBuf, D::File), StoreError> {
+pub(crate) fn create_temp<D: Disk>(disk: &D, dir: &Path) -> Result<(PathBuf, D::File), StoreError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -5,6 +5,7 @@
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::store_error;
+use crate::inbox::InboxDesk;
 use crate::layout::SessionDir;
 use crate::lock;
 use crate::log::FileLog;
@@ -33,6 +34,7 @@ pub struct FileHeld<D: Disk> {
     pub(crate) dir: SessionDir,
     pub(crate) writer: Writer<D>,
     pub(crate) trusted: bool,
+    pub(crate) inbox: InboxDesk,
 }
 
 impl<D: Disk> FileHeld<D> {
@@ -40,13 +42,14 @@ impl<D: Disk> FileHeld<D> {
     pub(crate) fn take(store: FileStore<D>, id: &SessionId) -> Result<Self, StoreError> {
         let dir = store.layout().locate(store.disk(), id)?;
         let trusted = store.check_medium()?;
+        let inbox = InboxDesk::before_the_lock(store.disk(), &dir)?;
         let file = lock::open_locked(store.disk(), &dir, id)?;
         lock::note_owner(store.disk(), &dir);
         make_private(store.disk(), &dir);
         let path = dir.log();
         let writer = Writer::new(store.disk().clone(), path.clone(), file)
             .map_err(|e| store_error("looking at", &path, e))?;
-        Ok(Self { store, id: id.clone(), dir, writer, trusted })
+        Ok(Self { store, id: id.clone(), dir, writer, trusted, inbox })
     }
 }
 

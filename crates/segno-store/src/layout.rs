@@ -42,6 +42,14 @@ impl SessionDir {
     pub(crate) fn set_aside(&self) -> PathBuf {
         self.0.join("set-aside")
     }
+
+    pub(crate) fn inbox(&self) -> PathBuf {
+        self.0.join("inbox")
+    }
+
+    pub(crate) fn input_index(&self) -> PathBuf {
+        self.0.join("inputs.idx")
+    }
 }
 
 /// The paths under a root.

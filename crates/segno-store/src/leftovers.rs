@@ -99,6 +99,19 @@ pub(crate) fn sweep_temps<D: Disk>(disk: &D, session: &SessionDir) {
             let _ = disk.remove_file(&dir.join(&entry.name));
         }
     }
+    sweep_inbox_temps(disk, &session.inbox());
+}
+
+/// Anybody makes files in an inbox, and has them locked until they have their name or are gone.
+fn sweep_inbox_temps<D: Disk>(disk: &D, inbox: &Path) {
+    let Ok(entries) = disk.list(inbox) else { return };
+    for entry in entries.iter().filter(|e| !e.is_dir && e.name.starts_with(TEMP)) {
+        let path = inbox.join(&entry.name);
+        let Ok(file) = disk.open_read(&path) else { continue };
+        if file.try_lock().unwrap_or(false) {
+            let _ = disk.remove_file(&path);
+        }
+    }
 }
 
 fn is_named<D: Disk>(disk: &D, path: &Path, file: &D::File) -> bool {

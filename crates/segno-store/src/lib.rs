@@ -14,6 +14,7 @@ mod error;
 mod find;
 mod fork;
 mod held;
+mod inbox;
 mod layout;
 mod leftovers;
 mod lock;

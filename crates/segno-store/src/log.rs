@@ -9,6 +9,7 @@ use crate::disk::{Disk, Writes};
 use crate::durable::{create_dirs, sync_dir};
 use crate::error::{store_error, write_error};
 use crate::held::FileHeld;
+use crate::inbox::InboxDesk;
 use crate::layout::{SessionDir, exists};
 use crate::leftovers;
 use crate::lock;
@@ -18,6 +19,7 @@ use crate::store::FileStore;
 use crate::writer::Writer;
 use segno_model::batch::{Batch, Draft, plan_with_checkpoint_every};
 use segno_model::id::sha256_hex;
+use segno_model::inbox::Inbox;
 use segno_model::record::{BlobRef, Header, Repair, RepairItem};
 use segno_model::state::State;
 use segno_model::store::{Active, Level, SessionLog, StoreError};
@@ -66,6 +68,7 @@ pub struct FileLog<D: Disk> {
     name_durable: bool,
     /// Whether what a killed writer left in the session's directories was removed.
     swept: bool,
+    inbox: InboxDesk,
 }
 
 impl<D: Disk> FileLog<D> {
@@ -82,14 +85,25 @@ impl<D: Disk> FileLog<D> {
             unended: false,
         };
         let (place, staged) = (Place::Unborn, Vec::new());
-        Self { store, dir, place, known, staged, trusted: true, name_durable: false, swept: true }
+        let inbox = InboxDesk::default();
+        Self {
+            store,
+            dir,
+            place,
+            known,
+            staged,
+            trusted: true,
+            name_durable: false,
+            swept: true,
+            inbox,
+        }
     }
 
     /// A session on disk, judged.
     pub(crate) fn born(held: FileHeld<D>, known: Known) -> Self {
-        let FileHeld { store, dir, writer, trusted, .. } = held;
+        let FileHeld { store, dir, writer, trusted, inbox, .. } = held;
         let (place, staged) = (Place::Born(writer), Vec::new());
-        Self { store, dir, place, known, staged, trusted, name_durable: false, swept: false }
+        Self { store, dir, place, known, staged, trusted, name_durable: false, swept: false, inbox }
     }
 
     /// Takes over the state that judging the same log again gave.
@@ -134,6 +148,7 @@ impl<D: Disk> FileLog<D> {
         }
         let first = self.known.state.next_seq == 0;
         batch.apply_to(&mut self.known.state);
+        self.inbox.note(&batch.records);
         if first || level == Level::Synced {
             self.mark_synced();
         }
@@ -305,6 +320,21 @@ impl<D: Disk> SessionLog for FileLog<D> {
             (Place::Unborn, Some((_, bytes))) => Ok(bytes.clone()),
             _ => blobs::get(self.store.disk(), &self.dir, blob),
         }
+    }
+
+    async fn pending(&mut self) -> Result<Inbox, StoreError> {
+        match &self.place {
+            Place::Unborn => Ok(Inbox::default()),
+            Place::Born(_) => self.inbox.pending(&self.store, &self.dir, &self.known.header.id),
+        }
+    }
+
+    async fn clear_inbox(&mut self) -> Result<(), StoreError> {
+        let Some(newest) = self.inbox.newest_settled() else { return Ok(()) };
+        if self.known.synced.is_none_or(|synced| synced < newest) {
+            self.sync().await?;
+        }
+        self.inbox.clear(self.store.disk(), &self.dir)
     }
 
     async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {

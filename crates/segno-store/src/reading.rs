@@ -90,7 +90,7 @@ impl<D: Disk> LogFile<D> {
     ) -> Result<Scanner, StoreError> {
         let mut scanner = Scanner::new(self.load_for_scan()?.basis());
         let mut going = true;
-        self.lines(&mut |line, ended| {
+        self.lines(0, &mut |line, ended| {
             scanner.line(line, ended);
             going = give(&mut scanner, visit);
             going
@@ -102,11 +102,15 @@ impl<D: Disk> LogFile<D> {
         Ok(scanner)
     }
 
-    /// Hands every line over, without its line end, until the visitor returns false.
-    fn lines(&self, visit: &mut dyn FnMut(&[u8], bool) -> bool) -> Result<(), StoreError> {
+    /// Hands every line from byte `at` on over, without its line end, until the visitor returns false.
+    pub(crate) fn lines(
+        &self,
+        mut at: u64,
+        visit: &mut dyn FnMut(&[u8], bool) -> bool,
+    ) -> Result<(), StoreError> {
         let mut buffer = vec![0; self.block];
         // What of the buffer is filled, and how much of that is known to hold no line end.
-        let (mut filled, mut at) = (0, 0);
+        let mut filled = 0;
         while at < self.len {
             if filled == buffer.len() {
                 buffer.resize(2 * filled, 0);

@@ -8,12 +8,15 @@ use crate::disk::{Disk, Medium, RealDisk};
 use crate::error::store_error;
 use crate::fork;
 use crate::held::FileHeld;
+use crate::inbox;
 use crate::layout::{Found, Layout};
 use crate::lock::{self, Locks};
 use crate::log::FileLog;
 use crate::reading::{self, LogFile};
 use segno_model::batch::CHECKPOINT_EVERY;
 use segno_model::finding::Finding;
+use segno_model::inbox::admission::Admission;
+use segno_model::inbox::{Inbox, NewInput};
 use segno_model::judge::{Damage, Tail};
 use segno_model::record::{BlobRef, Header};
 use segno_model::store::{ForkPoint, Listed, Scanned, SessionStore, Snapshot, StoreError};
@@ -28,13 +31,20 @@ pub struct Options {
     pub checkpoint_every: u64,
     /// How much is read at once, in bytes.
     pub block: usize,
+    /// How much log may lie behind the input index, in bytes.
+    pub index_every: u64,
     /// Whether to write on a network file system. Nothing is claimed to be durable there.
     pub allow_network: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { checkpoint_every: CHECKPOINT_EVERY, block: 64 * 1024, allow_network: false }
+        Self {
+            checkpoint_every: CHECKPOINT_EVERY,
+            block: 64 * 1024,
+            index_every: 256 * 1024,
+            allow_network: false,
+        }
     }
 }
 
@@ -152,7 +162,7 @@ impl<D: Disk> FileStore<D> {
         }
     }
 
-    fn log_file(&self, id: &SessionId) -> Result<LogFile<D>, StoreError> {
+    pub(crate) fn log_file(&self, id: &SessionId) -> Result<LogFile<D>, StoreError> {
         let dir = self.layout().locate(self.disk(), id)?;
         LogFile::open(self, &dir, id)
     }
@@ -209,5 +219,26 @@ impl<D: Disk> SessionStore for FileStore<D> {
     async fn blob(&self, id: &SessionId, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
         let dir = self.layout().locate(self.disk(), id)?;
         blobs::get(self.disk(), &dir, blob)
+    }
+
+    async fn admit(
+        &self,
+        id: &SessionId,
+        input: &NewInput,
+        at: Timestamp,
+    ) -> Result<Admission, StoreError> {
+        inbox::admit(self, id, input, at)
+    }
+
+    async fn pending(&self, id: &SessionId) -> Result<Inbox, StoreError> {
+        inbox::pending(self, id)
+    }
+
+    async fn inbox_mark(&self, id: &SessionId) -> Result<u64, StoreError> {
+        match self.layout().locate(self.disk(), id) {
+            Ok(dir) => inbox::mark(self.disk(), &dir),
+            Err(StoreError::NotFound(_)) => Ok(0),
+            Err(error) => Err(error),
+        }
     }
 }

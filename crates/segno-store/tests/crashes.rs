@@ -175,7 +175,7 @@ fn a_full_disk_at_any_byte_is_an_error_and_no_damage() {
         let error = work(&mut log, &words(0, 5), &mut told).expect_err("it cannot fit");
         assert!(matches!(error, StoreError::NoRoom(_)), "capacity {capacity}: {error}");
         let state = log.state().clone();
-        let path = PathBuf::from(format!("/segno/sessions/2025-11/{}/log.jsonl", id(1)));
+        let path = PathBuf::from(format!("/segno/sessions/2025-08/{}/log.jsonl", id(1)));
         let on_disk = disk.peek(&path).unwrap_or_default();
         assert!(on_disk.is_empty() || on_disk.ends_with(b"\n"), "capacity {capacity}: half a line");
         disk.set_capacity(None);

@@ -128,6 +128,59 @@ pub struct InputEvent {
     /// With `reordered`: the id that it now stands before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
+    /// With `reordered`: all waiting inputs as they stand now. Whatever is admitted later comes after them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<String>,
+    /// What was admitted under the id, where it is settled by this record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<InputKind>,
+    /// SHA-256 of what was admitted, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// With `dropped`: why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl InputEvent {
+    /// What became of `input_id`, and nothing else.
+    #[must_use]
+    pub fn new(input_id: impl Into<String>, event: InputFate) -> Self {
+        Self {
+            input_id: input_id.into(),
+            event,
+            before: None,
+            order: Vec::new(),
+            kind: None,
+            sha256: None,
+            reason: None,
+        }
+    }
+}
+
+/// What kind of thing was admitted to a session's inbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputKind {
+    /// Words for the model, at the next safe step of the run.
+    Steer,
+    /// Words for the model, when the run has ended.
+    Queue,
+    /// The user's stop of one run.
+    Stop,
+    /// Takes a waiting input back.
+    Withdraw,
+    /// Moves a waiting input.
+    Reorder,
+    /// Lets the model see an input that waits for a person.
+    Deliver,
+    /// The answer to a permission question.
+    Answer,
+    /// Asks the holder of the session to suspend its work and let go.
+    Suspend,
+    /// One that this version does not know.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Fates of an undelivered input.
@@ -140,6 +193,10 @@ pub enum InputFate {
     Reordered,
     /// Waits for a person because of a stop.
     Parked,
+    /// A control that was carried out.
+    Acted,
+    /// A control that there was nothing to do about.
+    Dropped,
 }
 
 /// `approval`: a permission question and its answer, in two records.

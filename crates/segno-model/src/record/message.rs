@@ -3,7 +3,7 @@
 //! Responsible for: the stored shape of the three roles. Must not: know any provider's wire format;
 //! a provider's own items ride along verbatim in [`Native`].
 
-use super::{BlobRef, Text, is_false};
+use super::{BlobRef, InputKind, Text, is_false};
 use crate::id::Seq;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -27,6 +27,12 @@ pub struct UserMessage {
     /// The id under which the input was admitted, if the sender gave one (G8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_id: Option<String>,
+    /// What kind it was admitted as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_kind: Option<InputKind>,
+    /// SHA-256 of what was admitted: whoever sends the id again is told whether it is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_sha256: Option<String>,
     /// Set when Segno wrote the message itself (a notice, changed instructions): it is sent to the
     /// model but is not a prompt for titles and lists. Names the reason, e.g. `instructions`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 
 use segno_model::batch::Draft;
 use segno_model::context::{ContextMessage, UNKNOWN_OUTCOME};
+use segno_model::inbox::Inbox;
 use segno_model::record::*;
 use segno_model::state::State;
 use segno_model::store::*;
@@ -198,6 +199,12 @@ impl<L: SessionLog + Sync> SessionLog for Watched<L> {
     }
     async fn blob(&self, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
         self.log.blob(blob).await
+    }
+    async fn pending(&mut self) -> Result<Inbox, StoreError> {
+        self.log.pending().await
+    }
+    async fn clear_inbox(&mut self) -> Result<(), StoreError> {
+        self.log.clear_inbox().await
     }
     async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {
         if self.watch.fail_reading.load(Ordering::SeqCst) {

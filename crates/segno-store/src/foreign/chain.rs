@@ -68,7 +68,7 @@ impl Chain {
         out: &mut Emitter<'_>,
     ) -> Seq {
         let notice = notice.map(str::to_owned);
-        let message = Message::User(UserMessage { content, notice, input_id: None });
+        let message = Message::User(UserMessage { content, notice, ..UserMessage::default() });
         self.node(Body::Message(Box::new(message)), meta, out)
     }
 

@@ -186,7 +186,7 @@ fn work_in_progress(call_seq: Seq) -> Vec<Body> {
         Body::Child(child("child-a", ChildState::Started)),
         Body::Child(child("child-b", ChildState::Started)),
         Body::Child(child("child-a", ChildState::Ended)),
-        Body::Input(InputEvent { input_id: "in-1".into(), event: InputFate::Parked, before: None }),
+        Body::Input(InputEvent::new("in-1", InputFate::Parked)),
         Body::Usage(UsageRecord {
             purpose: "retry".into(),
             model: model(),

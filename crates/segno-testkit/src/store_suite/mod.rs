@@ -13,6 +13,7 @@ mod blobs;
 mod checkpoints;
 mod creation;
 mod forks;
+mod inbox;
 mod judging;
 mod navigation;
 mod ownership;
@@ -90,6 +91,7 @@ pub fn cases_of<H: Bench>() -> Vec<Case<H>> {
         active::cases(),
         checkpoints::cases(),
         poison::cases(),
+        inbox::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
@@ -105,12 +107,12 @@ macro_rules! store_suite {
     };
     ($bench:ty) => {
         $crate::store_suite!($bench: creation, append, navigation, forks, reading, ownership,
-            judging, blobs, active, checkpoints, poison);
+            judging, blobs, active, checkpoints, poison, inbox);
 
         #[test]
         fn every_group_is_run() {
             let named = ["creation", "append", "navigation", "forks", "reading", "ownership",
-                "judging", "blobs", "active", "checkpoints", "poison"];
+                "judging", "blobs", "active", "checkpoints", "poison", "inbox"];
             for case in $crate::store_suite::cases_of::<$bench>() {
                 assert!(named.contains(&case.group), "group {} has no test", case.group);
             }

@@ -13,11 +13,14 @@ use segno_model::store::{
     DamagedSession, HeldSession, Judged, Level, Opened, SessionLog, StoreError,
 };
 use segno_model::{Body, Seq, Timestamp};
+use std::collections::BTreeSet;
 
 /// A held, unjudged session.
 #[derive(Debug)]
 pub struct StrictHeld {
     pub(super) right: Right,
+    /// Ids of inputs that waited before the right was taken.
+    pub(super) stale: BTreeSet<String>,
 }
 
 /// A held session with damage in its active context.
@@ -50,6 +53,7 @@ impl HeldSession for StrictHeld {
             tail: tail.map(|at| Tail { at }),
             unended: loaded.needs_line_end,
             poison: None,
+            stale: self.stale,
             right: self.right,
         };
         if loaded.blocking().next().is_none() {

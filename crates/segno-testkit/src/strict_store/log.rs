@@ -2,15 +2,17 @@
 //!
 //! Responsible for: when an append may happen, and the checks that no store may fail. Must not: judge.
 
-use super::load;
 use super::world::{Op, World};
+use super::{inbox, load};
 use segno_model::batch::{Batch, Draft, plan_with_checkpoint};
 use segno_model::id::sha256_hex;
+use segno_model::inbox::Inbox;
 use segno_model::line::decode;
 use segno_model::record::{BlobRef, Header, Repair, RepairItem};
 use segno_model::state::State;
 use segno_model::store::{Active, Level, Owner, SessionLog, StoreError};
 use segno_model::{Body, Pos, Record, Seq, SessionId};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
@@ -63,6 +65,8 @@ pub struct StrictLog {
     /// Whether the last line still lacks its line end.
     pub(super) unended: bool,
     pub(super) poison: Option<String>,
+    /// Ids of inputs that waited before the right was taken.
+    pub(super) stale: BTreeSet<String>,
 }
 
 impl StrictLog {
@@ -77,6 +81,7 @@ impl StrictLog {
             tail: None,
             unended: false,
             poison: None,
+            stale: BTreeSet::new(),
         }
     }
 
@@ -299,6 +304,24 @@ impl SessionLog for StrictLog {
 
     async fn blob(&self, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
         load::blob(&self.right.world.lock(), &self.right.id, blob)
+    }
+
+    async fn pending(&mut self) -> Result<Inbox, StoreError> {
+        let mut world = self.right.world.lock();
+        if self.right.ticket.is_none() {
+            return Ok(Inbox::default());
+        }
+        let mut found = inbox::pending(&mut world, &self.right.id)?;
+        for pending in &mut found.pending {
+            pending.stale = self.stale.contains(&pending.input.id);
+        }
+        Ok(found)
+    }
+
+    async fn clear_inbox(&mut self) -> Result<(), StoreError> {
+        self.sync().await?;
+        inbox::clear(&mut self.right.world.lock(), &self.right.id);
+        Ok(())
     }
 
     async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {

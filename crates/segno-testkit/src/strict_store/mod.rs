@@ -5,6 +5,7 @@
 
 mod fork;
 mod held;
+mod inbox;
 mod load;
 mod log;
 mod world;
@@ -15,6 +16,8 @@ pub use world::{Fault, Op};
 
 use crate::sim_clock::EPOCH;
 use log::{Right, Shared};
+use segno_model::inbox::admission::Admission;
+use segno_model::inbox::{Inbox, NewInput};
 use segno_model::record::{BlobRef, Header};
 use segno_model::store::{ForkPoint, Listed, Owner, Scanned, SessionStore, Snapshot, StoreError};
 use segno_model::{SessionId, Timestamp};
@@ -144,8 +147,9 @@ impl SessionStore for StrictStore {
         if !world.logs.contains_key(id) {
             return Err(StoreError::NotFound(id.clone()));
         }
+        let stale = inbox::ids(&world, id);
         let ticket = world.take_right(id, self.owner())?;
-        Ok(StrictHeld { right: self.right(id, Some(ticket)) })
+        Ok(StrictHeld { right: self.right(id, Some(ticket)), stale })
     }
 
     async fn read(&self, id: &SessionId) -> Result<Snapshot, StoreError> {
@@ -194,6 +198,30 @@ impl SessionStore for StrictStore {
 
     async fn blob(&self, id: &SessionId, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
         load::blob(&self.world.lock(), id, blob)
+    }
+
+    async fn admit(
+        &self,
+        id: &SessionId,
+        input: &NewInput,
+        at: Timestamp,
+    ) -> Result<Admission, StoreError> {
+        inbox::admit(&mut self.world.lock(), id, input, at)
+    }
+
+    async fn pending(&self, id: &SessionId) -> Result<Inbox, StoreError> {
+        inbox::pending(&mut self.world.lock(), id)
+    }
+
+    async fn inbox_mark(&self, id: &SessionId) -> Result<u64, StoreError> {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let ids = inbox::ids(&self.world.lock(), id);
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let mut hasher = DefaultHasher::new();
+        ids.hash(&mut hasher);
+        Ok(hasher.finish().max(1))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Responsible for: bytes, rights, crashes and failures on command. Must not: know records; it keeps
 //! bytes as a disk would.
 
+use super::inbox::Entries;
 use segno_model::SessionId;
 use segno_model::store::{Owner, StoreError};
 use std::collections::{BTreeMap, VecDeque};
@@ -43,6 +44,7 @@ pub(super) struct Stored {
 pub(super) struct World {
     pub(super) logs: BTreeMap<SessionId, Stored>,
     pub(super) blobs: BTreeMap<(SessionId, String), Vec<u8>>,
+    pub(super) inboxes: BTreeMap<SessionId, Entries>,
     holders: BTreeMap<SessionId, (u64, Owner)>,
     tickets: u64,
     /// Each with how many operations of its kind still succeed before it.

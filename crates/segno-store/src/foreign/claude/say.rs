@@ -36,7 +36,7 @@ impl Said {
 /// A user message of one text.
 pub(super) fn user(notice: Option<&str>, text: &str) -> Said {
     let notice = notice.map(str::to_owned);
-    Said::User(UserMessage { content: vec![Block::text(text)], input_id: None, notice })
+    Said::User(UserMessage { content: vec![Block::text(text)], notice, ..UserMessage::default() })
 }
 
 /// What a user row says, in order, and whether it holds a block that has no counterpart here.
@@ -88,7 +88,11 @@ impl UserSide {
             return;
         }
         let notice = reason.map(str::to_owned);
-        self.said.push(Said::User(UserMessage { content: vec![block], input_id: None, notice }));
+        self.said.push(Said::User(UserMessage {
+            content: vec![block],
+            notice,
+            ..UserMessage::default()
+        }));
     }
 }
 

@@ -128,7 +128,7 @@ fn input(item: &Item<'_>) -> String {
 fn user(item: &Item<'_>) -> (Said, bool) {
     let (content, whole) = blocks(item.content);
     let notice = notice(item, &content);
-    (Said::User(UserMessage { content, input_id: None, notice }), whole)
+    (Said::User(UserMessage { content, notice, ..UserMessage::default() }), whole)
 }
 
 /// The pieces of an array of content; none for one that is no object.

@@ -615,7 +615,7 @@ impl Thread {
     pub(super) fn settle(&mut self, out: &mut Emitter<'_>) {
         for Waiting { is_user, content, meta } in std::mem::take(&mut self.turn.waiting) {
             if is_user {
-                let user = UserMessage { content, input_id: None, notice: None };
+                let user = UserMessage { content, ..UserMessage::default() };
                 self.user(user, meta, out);
                 // The next event is another prompt's.
                 self.turn.has_user = false;

@@ -154,7 +154,7 @@ impl Messages {
             return;
         }
         let notice = said.notice.clone();
-        let message = UserMessage { content, input_id: None, notice };
+        let message = UserMessage { content, notice, ..UserMessage::default() };
         let meta = Meta {
             parent: self.thread.tip,
             at: said.when,

@@ -118,7 +118,7 @@ impl Rows {
         out: &mut Emitter<'_>,
     ) {
         let notice = notice.map(str::to_owned);
-        let message = UserMessage { content, input_id: None, notice };
+        let message = UserMessage { content, notice, ..UserMessage::default() };
         self.node(Body::Message(Box::new(Message::User(message))), meta, out);
     }
 
