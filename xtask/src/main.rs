@@ -1,4 +1,4 @@
-//! The house's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`.
+//! The house's own commands: `cargo xtask test`, `tidy`, `bench`, `crash`, `simulate`.
 //!
 //! Responsible for: running everything that must pass, and the rules that no compiler checks. Must not:
 //! be needed to build or use Segno.
@@ -7,22 +7,28 @@ mod bench;
 mod coverage;
 mod direction;
 mod pages;
+mod proof;
 mod tests;
 mod tidy;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test | tidy | bench\n\
-    test   every test: unit, integration, crash, documentation, the example\n\
-    tidy   headers, sizes, crate direction, links, coverage page, forbidden words\n\
-    bench  speed budgets, in a release build; names choose measures";
+const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate\n\
+    test      every test: unit, integration, crash, documentation, the example, the two proofs\n\
+    tidy      headers, sizes, crate direction, links, coverage page, forbidden words\n\
+    bench     speed budgets, in a release build; names choose measures\n\
+    crash     what power loss can leave, recovered: [--states N] [--only WORKLOAD:MOMENT:STATE]\n\
+    simulate  lives of processes by seed: [--seeds N] [--seed N]";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1).unwrap_or_default();
+    let rest: Vec<String> = std::env::args().skip(2).collect();
     let done = match command.as_str() {
         "test" => tests::run(&root()),
-        "bench" => bench::run(&root(), &std::env::args().skip(2).collect::<Vec<_>>()),
+        "bench" => bench::run(&root(), &rest),
+        "crash" => proof::crash(&root(), &rest),
+        "simulate" => proof::simulate(&root(), &rest),
         "tidy" => tidy::run(&root()),
         _ => Err(USAGE.to_owned()),
     };

@@ -17,6 +17,13 @@ struct Totals {
 pub(crate) fn run(root: &Path) -> Result<String, String> {
     let mut totals = Totals::default();
     let tests = cargo(root, &["test", "--workspace", "--locked", "--no-fail-fast"], &mut totals)?;
+    let proofs = [crate::proof::crash(root, &[]), crate::proof::simulate(root, &[])];
+    for proof in &proofs {
+        match proof {
+            Ok(_) => totals.passed += 1,
+            Err(_) => totals.failed += 1,
+        }
+    }
     let embed = cargo(root, &["run", "--quiet", "--locked", "--example", "embed"], &mut totals)?;
     if embed {
         totals.passed += 1;

@@ -201,7 +201,8 @@ pub trait Tools: Send + Sync {
     /// Finds out what became of an effect that another process began and whose result is missing. It
     /// may be asked any number of times, and after a crash of its own. It must not repeat the effect
     /// unless that is known to be safe (G7), and must not conclude anything from the mere absence of a
-    /// trace.
+    /// trace. What it tells as done is durable when it returns: the other process may have died before it
+    /// synced its effect, and power may still be lost.
     fn establish(&self, _begun: Begun<'_>) -> impl Future<Output = Settlement> + Send {
         async { Settlement::Told(ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown)) }
     }

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const TEMP: &str = ".tmp-";
 
 /// Creates `path` and whatever is missing above it down from `root` (and above that), then makes every
-/// entry from `root`'s own on durable: another process may have created some of them just now and not
-/// have come to syncing them.
+/// entry on the way durable, also those that were there: an earlier attempt, of this process or of one that
+/// died, may have created them and not have come to syncing them.
 pub(crate) fn create_dirs<D: Disk>(disk: &D, root: &Path, path: &Path) -> Result<(), StoreError> {
     let mut missing = Vec::new();
     for dir in path.ancestors().filter(|p| !p.as_os_str().is_empty()) {
@@ -34,13 +34,32 @@ pub(crate) fn create_dirs<D: Disk>(disk: &D, root: &Path, path: &Path) -> Result
             _ => {}
         }
     }
-    let above_root = missing.iter().filter_map(|dir| dir.parent()).filter(|p| !p.starts_with(root));
-    let below = path.ancestors().skip(1).take_while(|p| p.starts_with(root));
-    for dir in below.chain(above_root) {
-        sync_dir(disk, if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
-    }
+    sync_above(disk, root, path, &missing)?;
     for dir in path.ancestors().take_while(|p| p.starts_with(root) && *p != root) {
         disk.make_private(dir).map_err(|e| write_error("making private", dir, e))?;
+    }
+    Ok(())
+}
+
+/// Makes the entry of `path`, and of each directory above it on the same medium, durable. What is above
+/// `root` and was not made here may be closed to us; we cannot have made anything in it then.
+fn sync_above<D: Disk>(
+    disk: &D,
+    root: &Path,
+    path: &Path,
+    made: &[&Path],
+) -> Result<(), StoreError> {
+    let device = disk.meta(path).map(|meta| meta.id.dev).ok();
+    for dir in path.ancestors().skip(1) {
+        let shown = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        let ours = dir.starts_with(root) || made.iter().any(|made| made.parent() == Some(dir));
+        if !ours && disk.meta(shown).map(|meta| meta.id.dev).ok() != device {
+            break;
+        }
+        match disk.sync_dir(shown) {
+            Err(e) if !ours && e.kind() == ErrorKind::PermissionDenied => {}
+            other => other.map_err(|e| write_error("syncing", shown, e))?,
+        }
     }
     Ok(())
 }

@@ -117,6 +117,42 @@ fn a_kill_after_any_operation_loses_nothing_that_was_acknowledged_and_frees_the_
     }
 }
 
+/// Covers: G1. A process dies at any change while it makes the first session of all; what the next one is
+/// told as durable survives power loss, whichever directories the first one left unsynced.
+#[test]
+fn what_a_killed_process_did_not_sync_does_not_take_the_next_ones_work_with_it() {
+    for change in 0..20 {
+        let disk = SimDisk::new(change);
+        disk.stop_before_change(change);
+        let _ = whole_life(&disk, &mut Told::default());
+        let disk = disk.kill();
+        let store = store(&disk);
+        append(&mut store.create(header(2)), "told").unwrap();
+        let states = disk.crash_states();
+        for state in states.sample(300, change) {
+            let found = self::store(&states.nth(state));
+            assert_eq!(texts(&found, &id(2)), ["told"], "change {change}, state {state}");
+        }
+    }
+}
+
+/// Covers: G1, G15. A failed sync of a directory is made up for by the next attempt that succeeds.
+#[test]
+fn a_directory_that_could_not_be_synced_is_synced_by_the_next_attempt() {
+    for after in 0..6 {
+        let disk = SimDisk::new(after);
+        disk.inject(Fault { after, ..Fault::next(OpKind::SyncDir, ErrorKind::Other) });
+        let store = store(&disk);
+        let told = (1..4).find(|n| append(&mut store.create(header(*n)), "told").is_ok());
+        let told = told.expect("only one sync fails");
+        let states = disk.crash_states();
+        for state in states.sample(300, after) {
+            let found = self::store(&states.nth(state));
+            assert_eq!(texts(&found, &id(told)), ["told"], "sync {after}, state {state}");
+        }
+    }
+}
+
 /// Covers: G2, G4. Recovery itself is cut short again and again.
 #[test]
 fn power_lost_while_recovering_from_power_loss_loses_nothing_either() {

@@ -38,6 +38,14 @@ pub enum OpKind {
     Lock,
 }
 
+impl OpKind {
+    fn changes_something(self) -> bool {
+        use OpKind::{Create, CreateDir, Link, Remove, Rename, Sync, SyncDir, Truncate, Write};
+        let changing = [Create, CreateDir, Write, Sync, SyncDir, Truncate, Rename, Link, Remove];
+        changing.contains(&self)
+    }
+}
+
 /// One failure to come.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
@@ -63,6 +71,8 @@ impl Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) count: u64,
+    pub(super) changes: u64,
+    pub(super) stop_at_change: Option<u64>,
     pub(super) stop_at: Option<u64>,
     pub(super) waiting: Vec<Fault>,
     pub(super) short_writes: bool,
@@ -76,6 +86,13 @@ impl Faults {
     pub(super) fn begin(&mut self, kind: OpKind) -> io::Result<()> {
         if self.stop_at.is_some_and(|stop| self.count >= stop) {
             return Err(io::Error::other("the process is dead"));
+        }
+        if kind.changes_something() {
+            if self.stop_at_change.is_some_and(|stop| self.changes >= stop) {
+                self.stop_at = Some(self.count);
+                return Err(io::Error::other("the process is dead"));
+            }
+            self.changes += 1;
         }
         self.count += 1;
         let Some(i) = self.waiting.iter().position(|f| f.on == kind) else { return Ok(()) };

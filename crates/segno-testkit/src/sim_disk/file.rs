@@ -75,6 +75,14 @@ impl Content {
         self.length_dirty = false;
     }
 
+    /// Only what the medium holds is left, with this length.
+    pub(super) fn come_back(&mut self, len: usize) {
+        self.durable.resize(len, 0);
+        self.cached.clone_from(&self.durable);
+        self.dirty.clear();
+        self.length_dirty = false;
+    }
+
     pub(super) fn set_durable(&mut self, bytes: &[u8]) {
         self.cached = bytes.to_vec();
         self.durable = bytes.to_vec();

@@ -22,10 +22,12 @@
 mod faults;
 mod file;
 mod power;
+mod states;
 mod tree;
 
 pub use faults::{Fault, OpKind};
 pub use file::SimFile;
+pub use states::CrashStates;
 
 use crate::sim_disk::tree::World;
 use segno_store::disk::{Disk, Entry, Medium, Meta, Writes};
@@ -89,6 +91,19 @@ impl SimDisk {
     pub fn stop_after(&self, n: u64) {
         let mut world = self.lock();
         world.faults.stop_at = Some(world.faults.count + n);
+    }
+
+    /// This process is dead right before its `n`-th change of the disk from now on, counted from 0:
+    /// everything fails from there.
+    pub fn stop_before_change(&self, n: u64) {
+        let mut world = self.lock();
+        world.faults.stop_at_change = Some(world.faults.changes + n);
+    }
+
+    /// How many changes of the disk were tried so far.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.lock().faults.changes
     }
 
     /// Makes an operation fail.

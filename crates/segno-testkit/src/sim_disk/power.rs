@@ -48,7 +48,5 @@ fn lose_unsynced(content: &mut Content, rng: &mut Rng) {
     let between = old.min(new) + rng.below(old.abs_diff(new) + 1);
     let lengths = if content.length_dirty { [old, new, between] } else { [old; 3] };
     let len = lengths[rng.below(lengths.len())];
-    content.durable.resize(len, 0);
-    content.cached.clone_from(&content.durable);
-    content.length_dirty = false;
+    content.come_back(len);
 }

@@ -1,0 +1,202 @@
+//! What must hold of a disk after power was lost, given what had been acknowledged.
+//!
+//! Responsible for: the invariants, each with a sentence. Must not: know which workload it was.
+
+use crate::scene::{EDITED, Say, Told, id, line_of, now, prompt, resume, store};
+use segno_model::context::{Context, ContextMessage};
+use segno_model::record::*;
+use segno_model::store::{Scanned, SessionStore as _};
+use segno_model::{Body, Record, SessionId};
+use segno_runtime::Session;
+use segno_store::FileLog;
+use segno_testkit::sim_disk::SimDisk;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::PoisonError;
+
+/// Holds a disk against what was told; with `goes_on` every session is also worked in once more.
+pub(crate) fn judge(disk: &SimDisk, told: &Told, goes_on: bool) -> Result<(), String> {
+    let listed = now(store(disk).list()).map_err(|e| e.to_string())?;
+    let there: BTreeSet<SessionId> = listed.into_iter().map(|session| session.id).collect();
+    if let Some((lost, ..)) = told.shown.iter().find(|(id, ..)| !there.contains(id)) {
+        return Err(format!("session {lost} is gone, and records of it were shown"));
+    }
+    let effects = told.effects.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut intents = BTreeSet::new();
+    for id in &there {
+        let session = resume(disk, id)?;
+        let records = scan(disk, id)?;
+        shown_is_there(id, &records, told)?;
+        inputs_are_once(&records, told)?;
+        intents.extend(records.iter().filter_map(|record| match record.body() {
+            Body::Action(action) => Some(action.call_id.clone()),
+            _ => None,
+        }));
+        is_valid(&session.context(&crate::scene::model_ref()))?;
+        drop(session);
+        if goes_on {
+            work_on(disk, id, stopping(id, told))?;
+        }
+    }
+    // An effect that took place without an intent would be repeated by somebody who asks again.
+    match effects.iter().find(|call| !intents.contains(*call)) {
+        Some(call) => Err(format!("the effect of {call} took place, and no intent is there")),
+        None => Ok(()),
+    }
+}
+
+fn scan(disk: &SimDisk, id: &SessionId) -> Result<Vec<Record>, String> {
+    let mut records = Vec::new();
+    now(store(disk).scan(id, &mut |item| {
+        if let Scanned::Record(record) = item {
+            records.push(*record);
+        }
+        true
+    }))
+    .map_err(|e| e.to_string())?;
+    Ok(records)
+}
+
+/// What was shown as durable is there, byte for byte.
+fn shown_is_there(id: &SessionId, records: &[Record], told: &Told) -> Result<(), String> {
+    let there: BTreeMap<u64, &Record> = records.iter().map(|r| (r.seq(), r)).collect();
+    for (_, seq, line) in told.shown.iter().filter(|(of, ..)| of == id) {
+        match there.get(seq) {
+            Some(record) if line_of(record) == *line => {}
+            Some(_) => return Err(format!("record {seq} was shown and is another now")),
+            None => return Err(format!("record {seq} was shown and is gone")),
+        }
+    }
+    Ok(())
+}
+
+fn prompts(records: &[Record]) -> Vec<String> {
+    let users = records.iter().filter_map(|record| match record.body() {
+        Body::Message(message) => match &**message {
+            Message::User(user) if user.notice.is_none() => Some(user),
+            _ => None,
+        },
+        _ => None,
+    });
+    let text = |user: &UserMessage| match user.content.first() {
+        Some(Block::Text { text }) => text.head().to_owned(),
+        _ => String::new(),
+    };
+    users.map(text).collect()
+}
+
+/// Every prompt is one that was given, and is there once, in their order.
+fn inputs_are_once(records: &[Record], told: &Told) -> Result<(), String> {
+    let mut tried = told.tried.iter();
+    for found in prompts(records) {
+        if !tried.any(|text| *text == found) {
+            return Err(format!("the prompt {found:?} is there twice, or out of order"));
+        }
+    }
+    Ok(())
+}
+
+/// Each call has exactly one result, right behind its turn, in its order; nothing is empty (G6).
+fn is_valid(context: &Context) -> Result<(), String> {
+    let mut open: Vec<String> = Vec::new();
+    for message in &context.messages {
+        match message {
+            ContextMessage::Results(results) => {
+                let answered: Vec<String> = results.iter().map(|r| r.call_id.clone()).collect();
+                if answered != open {
+                    return Err(format!("calls {open:?} have the results {answered:?}"));
+                }
+                open.clear();
+            }
+            _ if !open.is_empty() => return Err(format!("calls {open:?} have no results")),
+            ContextMessage::User { content, .. } if content.is_empty() => {
+                return Err("a message is empty".to_owned());
+            }
+            ContextMessage::User { .. } => {}
+            ContextMessage::Assistant(turn) => {
+                open.extend(turn.content.iter().filter_map(|block| match block {
+                    AssistantBlock::ToolCall(call) => Some(call.id.clone()),
+                    _ => None,
+                }));
+            }
+        }
+    }
+    if open.is_empty() { Ok(()) } else { Err(format!("calls {open:?} have no results")) }
+}
+
+/// The run of which a stop was shown and nothing later (G9).
+fn stopping(id: &SessionId, told: &Told) -> Option<u64> {
+    let newest = told.shown.iter().rev().filter(|(of, ..)| of == id);
+    let mut newest =
+        newest.filter_map(|(.., line)| match segno_model::line::decode(line, 0).ok()?.body() {
+            Body::Run(run) => Some(run.clone()),
+            _ => None,
+        });
+    let newest = newest.next()?;
+    matches!(newest.state, RunState::Stopping { .. }).then_some(newest.run)
+}
+
+/// One more turn: it ends well, repeats no effect, tells the truth about files, and leaves a sound log.
+fn work_on(disk: &SimDisk, id: &SessionId, stopped: Option<u64>) -> Result<(), String> {
+    let mut again = Told::default();
+    let mut session = resume(disk, id)?;
+    let plan = [Say::Calls(&[("new", "act")]), Say::Text("well")];
+    prompt(&mut session, "and now?", &plan, disk, &mut again).map_err(|e| e.to_string())?;
+    let ran = again.effects.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if ran != ["new"] {
+        return Err(format!("going on ran {ran:?}"));
+    }
+    is_valid(&session.context(&crate::scene::model_ref()))?;
+    tells_the_truth(disk, &session)?;
+    drop(session);
+    let records = scan(disk, id)?;
+    if let Some(run) = stopped {
+        ended_as_stopped(&records, run)?;
+    }
+    let reopened = resume(disk, id)?;
+    if let Some(finding) = reopened.findings().first() {
+        return Err(format!("after going on: {}", finding.sentence));
+    }
+    let last = prompts(&records).pop();
+    if last.as_deref() == Some("and now?") { Ok(()) } else { Err(format!("{last:?} is last")) }
+}
+
+fn ended_as_stopped(records: &[Record], run: u64) -> Result<(), String> {
+    let end = records.iter().find_map(|record| match record.body() {
+        Body::Run(Run { run: of, state: RunState::Ended { end, .. } }) if *of == run => Some(*end),
+        _ => None,
+    });
+    match end {
+        Some(RunEnd::Stopped) => Ok(()),
+        other => Err(format!("the user stopped run {run}, and it ended as {other:?}")),
+    }
+}
+
+/// What an edit's result says is what the file holds.
+fn tells_the_truth(disk: &SimDisk, session: &Session<FileLog<SimDisk>>) -> Result<(), String> {
+    if *session.id() != id(1) {
+        return Ok(());
+    }
+    let holds = disk.peek(Path::new(EDITED)).unwrap_or_default();
+    let results = session.records().into_iter().filter_map(|record| match record.body() {
+        Body::Message(message) => match &**message {
+            Message::Tool(result) if result.name == "edit" => Some(result.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let mut expected = b"before".to_vec();
+    let mut unknown = false;
+    for result in results {
+        match result.outcome {
+            Outcome::Done => expected = crate::scene::edited_by(&result.call_id),
+            Outcome::NotRun => {}
+            _ => unknown = true,
+        }
+    }
+    if unknown || holds == expected {
+        return Ok(());
+    }
+    let (holds, expected) = (String::from_utf8_lossy(&holds), String::from_utf8_lossy(&expected));
+    Err(format!("by the results the file holds {expected:?}, and it holds {holds:?}"))
+}

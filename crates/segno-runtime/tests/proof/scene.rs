@@ -1,0 +1,334 @@
+//! What the workloads share: a model and tools that follow a plan, effects that outlive the process, and
+//! what the outside world was told.
+//!
+//! Responsible for: the world around a session on a simulated disk. Must not: judge.
+
+use segno_model::record::*;
+use segno_model::store::{Clock, HeldSession as _, Judged, Owner, SessionStore as _, StoreError};
+use segno_model::{Record, SessionId};
+use segno_runtime::*;
+use segno_store::disk::{Disk as _, DiskFile as _, Writes};
+use segno_store::{FileLog, FileStore, Options};
+use segno_testkit::sessions::Rng;
+use segno_testkit::sim_clock::SimClock;
+use segno_testkit::sim_disk::SimDisk;
+use serde_json::json;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// What was acknowledged, and what happened outside of the disk. It outlives every process.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// Records that were shown as durable, as their lines.
+    pub(crate) shown: Vec<(SessionId, u64, Vec<u8>)>,
+    /// Prompts that were tried, in order.
+    pub(crate) tried: Vec<String>,
+    /// Calls whose effect took place outside, in order.
+    pub(crate) effects: Arc<Mutex<Vec<String>>>,
+}
+
+/// Polls a future to its end; whatever it waits for comes from itself.
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    for _ in 0..1_000_000 {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+    panic!("it waits for something that never comes")
+}
+
+pub(crate) fn store(disk: &SimDisk) -> FileStore<SimDisk> {
+    // Checkpoints are part of what must survive, so there are many.
+    let options = Options { checkpoint_every: 2500, ..Options::default() };
+    FileStore::with_options(disk.clone(), "/segno", options)
+}
+
+pub(crate) fn id(n: u32) -> SessionId {
+    let text = format!("0199{n:04x}-0000-7000-8000-{n:012x}");
+    SessionId::parse(&text).unwrap_or_else(|_| panic!("{text} is an id"))
+}
+
+pub(crate) fn clock() -> Arc<dyn Clock> {
+    Arc::new(SimClock::default())
+}
+
+/// A session that can go on; none when it does not exist.
+pub(crate) fn resume(disk: &SimDisk, id: &SessionId) -> Result<Session<FileLog<SimDisk>>, String> {
+    let opened = now(async {
+        match store(disk).open(id).await?.judge().await? {
+            Judged::Sound(opened) => Ok(opened),
+            Judged::Damaged(_) => Err(StoreError::refused("it counts as damaged")),
+        }
+    });
+    Ok(Session::resume(opened.map_err(|e| e.to_string())?, clock()))
+}
+
+pub(crate) fn model_ref() -> ModelRef {
+    ModelRef::new("test", "m1")
+}
+
+pub(crate) fn owner() -> Owner {
+    Owner { pid: 7, host: "h".to_owned(), boot: "b".to_owned(), ..Owner::default() }
+}
+
+/// Runs one prompt. What was shown is noted, as are the effects.
+pub(crate) fn prompt(
+    session: &mut Session<FileLog<SimDisk>>,
+    text: &str,
+    plan: &[Say],
+    disk: &SimDisk,
+    told: &mut Told,
+) -> Result<Finished, RunError> {
+    told.tried.push(text.to_owned());
+    let sleep: Sleep = Arc::new(|_| Box::pin(std::future::ready(())));
+    prompt_with(session, text, plan, &Around { disk, sleep, pause: Pause::none() }, told)
+}
+
+/// What is around a run besides its session.
+pub(crate) struct Around<'a> {
+    pub(crate) disk: &'a SimDisk,
+    pub(crate) sleep: Sleep,
+    pub(crate) pause: Pause,
+}
+
+/// As [`prompt`], with the timer and the scheduler of the caller's choice; the prompt is not noted.
+pub(crate) fn prompt_with(
+    session: &mut Session<FileLog<SimDisk>>,
+    text: &str,
+    plan: &[Say],
+    around: &Around<'_>,
+    told: &mut Told,
+) -> Result<Finished, RunError> {
+    let (handle, stop) = StopHandle::new();
+    let model = Planned { plan: Mutex::new(plan.to_vec().into()), handle: handle.clone() };
+    let tools = Outside {
+        disk: around.disk.clone(),
+        effects: Arc::clone(&told.effects),
+        handle,
+        pause: around.pause.clone(),
+    };
+    let mut env = RunEnv::new(model_ref(), "You are a test.", owner(), around.sleep.clone());
+    env.stop = stop;
+    let id = session.id().clone();
+    let shown = &mut told.shown;
+    let mut watch = |event: Event<'_>| {
+        if let Event::Recorded(record) = event {
+            shown.push((id.clone(), record.seq(), line_of(record)));
+        }
+    };
+    now(run(session, &model, &tools, env, UserMessage::text(text), &mut watch))
+}
+
+/// A record's line, as it stands in the log.
+pub(crate) fn line_of(record: &Record) -> Vec<u8> {
+    record.line.to_vec()
+}
+
+/// What the model does on one call.
+#[derive(Debug, Clone)]
+pub(crate) enum Say {
+    Text(&'static str),
+    /// Id and tool.
+    Calls(&'static [(&'static str, &'static str)]),
+    /// Streams this, and then it is ended.
+    EndedIn(&'static str, StopKind),
+    /// Streams this and fails.
+    Fails(&'static str, ModelErrorKind),
+}
+
+/// Lets others run for a while whose length follows from a seed.
+#[derive(Clone)]
+pub(crate) struct Pause(Arc<Mutex<Option<Rng>>>);
+
+impl Pause {
+    /// Never waits.
+    pub(crate) fn none() -> Self {
+        Self(Arc::default())
+    }
+
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(Some(Rng::new(seed)))))
+    }
+
+    async fn wait(&self) {
+        let mut rounds = match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(rng) => rng.below(6),
+            None => 0,
+        };
+        std::future::poll_fn(move |context| {
+            if rounds == 0 {
+                return Poll::Ready(());
+            }
+            rounds -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+pub(crate) struct Planned {
+    pub(crate) plan: Mutex<VecDeque<Say>>,
+    pub(crate) handle: StopHandle,
+}
+
+impl Model for Planned {
+    async fn reply(
+        &self,
+        request: ModelRequest<'_>,
+        events: &mut (dyn FnMut(StreamEvent) + Send),
+    ) -> Result<AssistantMessage, ModelError> {
+        let say = self.plan.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let content = match say {
+            Some(Say::Calls(calls)) => calls.iter().map(call).collect(),
+            Some(Say::EndedIn(text, kind)) => {
+                events(StreamEvent::Text(text.to_owned()));
+                self.handle.stop(kind);
+                std::future::pending().await
+            }
+            Some(Say::Fails(text, kind)) => {
+                events(StreamEvent::Text(text.to_owned()));
+                let message = "it fails".to_owned();
+                return Err(ModelError { kind, message, retry_after_ms: None });
+            }
+            Some(Say::Text(text)) => vec![AssistantBlock::Text { text: text.to_owned() }],
+            None => vec![AssistantBlock::Text { text: "nothing more".to_owned() }],
+        };
+        Ok(AssistantMessage::new(request.model, content))
+    }
+}
+
+fn call((id, name): &(&str, &str)) -> AssistantBlock {
+    AssistantBlock::ToolCall(ToolCall {
+        id: (*id).to_owned(),
+        name: (*name).to_owned(),
+        arguments: "{}".to_owned(),
+    })
+}
+
+/// Tools by name: `read`; `act` (opaque, its effect is outside); `edit` (verified, a file on the same
+/// disk); `wait` (opaque, the user stops it); `big` (reads, a long output).
+pub(crate) struct Outside {
+    pub(crate) disk: SimDisk,
+    pub(crate) effects: Arc<Mutex<Vec<String>>>,
+    pub(crate) handle: StopHandle,
+    pub(crate) pause: Pause,
+}
+
+/// The file that `edit` changes.
+pub(crate) const EDITED: &str = "/project/file";
+
+/// What `edit` call `id` puts into it.
+pub(crate) fn edited_by(id: &str) -> Vec<u8> {
+    format!("as {id} left it").into_bytes()
+}
+
+impl Outside {
+    fn happened(&self, call: &str) {
+        self.effects.lock().unwrap_or_else(PoisonError::into_inner).push(call.to_owned());
+    }
+
+    fn temp(call: &str) -> PathBuf {
+        Path::new("/project").join(format!(".segno-{call}"))
+    }
+
+    fn write_temp(&self, call: &str) -> std::io::Result<u64> {
+        let file = self.disk.create_new(&Self::temp(call), Writes::Sequential)?;
+        let content = edited_by(call);
+        let mut written = 0;
+        while written < content.len() {
+            written += file.write(&content[written..])?;
+        }
+        file.sync_all()?;
+        self.disk.sync_dir(Path::new("/project"))?;
+        Ok(file.meta()?.id.ino)
+    }
+
+    fn put_in_place(&self, call: &str) -> std::io::Result<()> {
+        self.disk.rename(&Self::temp(call), Path::new(EDITED))?;
+        self.disk.sync_dir(Path::new("/project"))
+    }
+
+    fn is_at(&self, path: &Path, ino: u64) -> bool {
+        self.disk.meta(path).is_ok_and(|meta| meta.id.ino == ino)
+    }
+}
+
+impl Tools for Outside {
+    fn specs(&self) -> Vec<ToolSpec> {
+        Vec::new()
+    }
+
+    async fn judge(&self, call: &ToolCall) -> Verdict {
+        Verdict::Run(ToolPlan::new(match call.name.as_str() {
+            "read" | "big" => ReplayClass::Read,
+            "edit" => ReplayClass::Verified,
+            _ => ReplayClass::Opaque,
+        }))
+    }
+
+    async fn prepare(&self, call: &ToolCall, plan: ToolPlan) -> Result<ToolPlan, ToolOutput> {
+        if call.name != "edit" {
+            return Ok(plan);
+        }
+        let ino = self.write_temp(&call.id).map_err(|e| ToolOutput::failed(e.to_string()))?;
+        let probe = serde_json::value::to_raw_value(&json!({"ino": ino})).ok();
+        Ok(ToolPlan { probe, before: Some(b"before".to_vec()), ..plan })
+    }
+
+    async fn establish(&self, begun: Begun<'_>) -> Settlement {
+        let action = begun.action;
+        let ino = action.probe.as_ref().and_then(|probe| {
+            serde_json::from_str::<serde_json::Value>(probe.get()).ok()?["ino"].as_u64()
+        });
+        // The process that renamed it may have died before syncing that, and power may still be lost.
+        let durable = self.disk.sync_dir(Path::new("/project")).is_ok();
+        let told = match ino.filter(|_| durable) {
+            Some(ino) if self.is_at(Path::new(EDITED), ino) => ToolOutput::done("it is changed"),
+            Some(ino) if self.is_at(&Self::temp(&action.call_id), ino) => {
+                ToolOutput::new("it was not changed", true, Outcome::NotRun)
+            }
+            _ => ToolOutput::new("nobody knows", true, Outcome::Unknown),
+        };
+        Settlement::Told(told)
+    }
+
+    async fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> ToolOutput {
+        self.pause.wait().await;
+        let output = self.do_it(call, run).await;
+        self.pause.wait().await;
+        output
+    }
+}
+
+impl Outside {
+    async fn do_it(&self, call: &ToolCall, run: ToolRun<'_>) -> ToolOutput {
+        match call.name.as_str() {
+            "edit" => match self.put_in_place(&call.id) {
+                Ok(()) => ToolOutput::done("it is changed"),
+                Err(e) => ToolOutput::new(e.to_string(), true, Outcome::Unknown),
+            },
+            "wait" => {
+                self.happened(&call.id);
+                self.handle.stop(StopKind::User);
+                run.stop.stopped().await;
+                ToolOutput::new("stopped half way", true, Outcome::Stopped)
+            }
+            "act" => {
+                self.happened(&call.id);
+                ToolOutput::done(format!("{} done", call.id))
+            }
+            "big" => {
+                let mut output = ToolOutput::done("a cut");
+                output.whole = Some(vec![b'x'; 1500]);
+                output
+            }
+            _ => ToolOutput::done("what is there"),
+        }
+    }
+}

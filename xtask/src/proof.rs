@@ -1,0 +1,62 @@
+//! Proofs that take longer than a test should: crash states and simulated lives.
+//!
+//! Responsible for: how many of them count in CI, running them in an optimised build, and more on request.
+//! Must not: hold any of them; they are tests of `segno-runtime`.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Crash states that are looked at in CI.
+const STATES: u64 = 2_000_000;
+/// Seeds that are tried in CI.
+const SEEDS: u64 = 20_000;
+
+/// `crash [--states N] [--only WORKLOAD:MOMENT:STATE]`.
+pub(crate) fn crash(root: &Path, args: &[String]) -> Result<String, String> {
+    let given =
+        options(args, &[("--states", "SEGNO_CRASH_STATES"), ("--only", "SEGNO_CRASH_ONLY")])?;
+    run(root, "states::", given, ("SEGNO_CRASH_STATES", STATES))
+}
+
+/// `simulate [--seeds N] [--seed N]`.
+pub(crate) fn simulate(root: &Path, args: &[String]) -> Result<String, String> {
+    let given = options(args, &[("--seeds", "SEGNO_SEEDS"), ("--seed", "SEGNO_SEED")])?;
+    run(root, "simulation::", given, ("SEGNO_SEEDS", SEEDS))
+}
+
+type Variables = Vec<(&'static str, String)>;
+
+fn options(args: &[String], known: &[(&str, &'static str)]) -> Result<Variables, String> {
+    let mut given = Vec::new();
+    let mut args = args.iter();
+    while let Some(name) = args.next() {
+        let found = known.iter().find(|(option, _)| option == name);
+        let (Some((_, variable)), Some(value)) = (found, args.next()) else {
+            let names: Vec<_> = known.iter().map(|(option, _)| format!("{option} VALUE")).collect();
+            return Err(format!("`{name}` is not one of: {}", names.join(", ")));
+        };
+        given.push((*variable, value.clone()));
+    }
+    Ok(given)
+}
+
+fn run(
+    root: &Path,
+    filter: &str,
+    mut variables: Variables,
+    usual: (&'static str, u64),
+) -> Result<String, String> {
+    if !variables.iter().any(|(name, _)| *name == usual.0) {
+        variables.push((usual.0, usual.1.to_string()));
+    }
+    let test = ["--profile", "proof", "--locked", "-p", "segno-runtime", "--test", "proof"];
+    let status = Command::new(env!("CARGO"))
+        .arg("test")
+        .args(test)
+        .args(["--", "--nocapture", filter])
+        .envs(variables)
+        .current_dir(root)
+        .status()
+        .map_err(|e| format!("cargo could not be started: {e}"))?;
+    if status.success() { Ok("every one holds".to_owned()) } else { Err("some fail".to_owned()) }
+}
