@@ -9,8 +9,8 @@ use segno_model::Record;
 use segno_model::record::{Body, CompactionState, Message, ModelRef, UserMessage};
 use segno_model::store::{Clock, Owner, SessionLog, StoreError};
 use segno_runtime::{
-    Finished, Model, ModelError, Observer, RetryPolicy, RunEnv, RunError, Session, Sleep, Stop,
-    Tools, run,
+    Finished, Limits, Model, ModelError, Observer, RetryPolicy, RunEnv, RunError, Session, Sleep,
+    Stop, Tools, run, take_up,
 };
 use std::sync::Arc;
 
@@ -56,6 +56,8 @@ pub struct World {
     pub owner: Owner,
     /// When failed model calls are repeated.
     pub retry: RetryPolicy,
+    /// What a run may use up, over all its attempts.
+    pub limits: Limits,
 }
 
 /// A session at work.
@@ -92,17 +94,39 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
         observer: &mut dyn Observer,
     ) -> Result<Finished, AgentError> {
         let system = self.system().await?;
-        let env = RunEnv {
+        let env = self.env(name, &system, stop);
+        Ok(run(&mut self.session, model, &self.tools, env, input, observer).await?)
+    }
+
+    /// Goes on with work that was interrupted or suspended, to its end; nothing when there is none. See
+    /// [`segno_runtime::take_up`].
+    ///
+    /// # Errors
+    /// When the log could not be written.
+    pub async fn take_up<M: Model>(
+        &mut self,
+        model: &M,
+        name: &ModelRef,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Finished>, AgentError> {
+        let system = self.system().await?;
+        let env = self.env(name, &system, stop);
+        Ok(take_up(&mut self.session, model, &self.tools, env, observer).await?)
+    }
+
+    fn env<'a>(&self, name: &ModelRef, system: &'a str, stop: &Stop) -> RunEnv<'a> {
+        RunEnv {
             model: name.clone(),
-            system: &system,
+            system,
             thinking: self.session.thinking().map(str::to_owned),
             owner: self.world.owner.clone(),
             retry: self.world.retry,
             max_requests: None,
+            limits: self.world.limits.clone(),
             sleep: Arc::clone(&self.world.sleep),
             stop: stop.clone(),
-        };
-        Ok(run(&mut self.session, model, &self.tools, env, input, observer).await?)
+        }
     }
 
     /// The system prompt that the next requests carry; notes what changed for the next batch.

@@ -49,6 +49,9 @@ pub struct Checkpoint {
     /// The run that started and has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_run: Option<OpenRun>,
+    /// The run that a shutdown suspended, while nothing else began since: it can be taken up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended_run: Option<OpenRun>,
     /// How the newest finished run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_end: Option<RunEnd>,
@@ -95,16 +98,52 @@ pub struct LabelAt {
     pub label: String,
 }
 
-/// A run without an end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A run that is not over, and what it has used up so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct OpenRun {
     /// Its number.
     pub run: u64,
-    /// The newest attempt.
+    /// The newest attempt, counted from 1; progress does not reset it.
     pub attempt: u32,
     /// Whether a stop was asked for.
-    #[serde(default)]
+    #[serde(skip_serializing_if = "is_false")]
     pub stopping: bool,
+    /// Its first `started`.
+    pub since: Seq,
+    /// How often in a row it was taken up after a crash without progress since.
+    pub stalled: u32,
+    /// Model calls.
+    pub requests: u64,
+    /// Tokens that providers reported, and the estimates of calls that were never answered.
+    pub usage: Usage,
+    /// The newest call, while it has no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asking: Option<Asking>,
+}
+
+impl OpenRun {
+    /// Tokens used, the call that has no answer included.
+    #[must_use]
+    pub fn used(&self) -> Usage {
+        let mut used = self.usage;
+        let input = self.asking.map_or(0, |asking| asking.estimate);
+        used.add(&Usage { input, ..Usage::default() });
+        used
+    }
+}
+
+/// A model call without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asking {
+    /// The `request` record.
+    pub seq: Seq,
+    /// Its input tokens, estimated.
+    pub estimate: u64,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// What the log says of inputs that wait in the inbox; what they hold is only there.

@@ -11,16 +11,16 @@ use crate::record::{
 use crate::state::State;
 
 /// The records that end a copy whose state is `state` and whose tip shall be `tip`: open effects and the
-/// open run are settled as the origin's (never run or collected here), then the tip is set.
+/// open run are settled as the origin's (never run or collected here), then the tip is set. The run goes on
+/// in the origin only, so it counts as stopped here: nothing in a copy starts unasked.
 #[must_use]
 pub fn closing(state: &State, tip: Option<Pos>) -> Vec<Body> {
     let in_force = &state.in_force;
     let mut bodies: Vec<Body> = in_force.open_actions.iter().map(origins_result).collect();
     // Results are nodes: they would become the tip.
     let moved = !bodies.is_empty() || state.tip() != tip;
-    if let Some(open) = &in_force.open_run {
-        let end = if open.stopping { RunEnd::Stopped } else { RunEnd::Suspended };
-        let reason = Some("the run is the origin's".to_owned());
+    if let Some(open) = in_force.open_run.as_ref().or(in_force.suspended_run.as_ref()) {
+        let (end, reason) = (RunEnd::Stopped, Some("the run is the origin's".to_owned()));
         bodies.push(Body::Run(Run { run: open.run, state: RunState::Ended { end, reason } }));
     }
     if moved {

@@ -4,12 +4,13 @@
 //! node is current. Must not: build the context, or know where records come from. Every store and
 //! every reader uses this one fold, so that a checkpoint equals the records before it.
 
-use crate::checkpoint::{Checkpoint, LabelAt, OpenAction, OpenRun};
+use crate::checkpoint::{Asking, Checkpoint, LabelAt, OpenAction, OpenRun};
 use crate::id::{Pos, Seq};
 use crate::line::Record;
 use crate::record::{
-    Approval, ApprovalState, Block, Body, ChildState, CompactionState, InputEvent, InputFate,
-    Message, RunState, ToolMessage, UserMessage,
+    Approval, ApprovalState, AssistantMessage, Block, Body, ChildState, CompactionState,
+    Established, InputEvent, InputFate, Message, Request, RunEnd, RunState, ToolMessage, Usage,
+    UserMessage,
 };
 
 /// How much of the first prompt is kept for lists, in characters.
@@ -96,12 +97,12 @@ impl State {
         let now = &mut self.in_force;
         match record.body() {
             Body::Message(message) => self.apply_message(record, message),
-            Body::Run(run) => self.apply_run(run.run, &run.state),
+            Body::Run(run) => self.apply_run(record.seq(), run.run, &run.state),
             Body::Action(action) => {
                 let open = OpenAction { seq: record.seq(), action: (**action).clone() };
                 now.open_actions.push_back(open);
             }
-            Body::Request(_) => count(&mut now.totals.requests),
+            Body::Request(request) => self.apply_request(record.seq(), request),
             Body::Input(event) => self.apply_input(event),
             Body::Approval(approval) => self.apply_approval(approval),
             Body::Task(task) => now.task = Some(task.clone()),
@@ -118,9 +119,10 @@ impl State {
                 };
                 if compaction.state == CompactionState::Done {
                     count(&mut now.totals.compactions);
+                    self.progress();
                 }
                 if let Some(usage) = &compaction.usage {
-                    now.totals.usage.add(usage);
+                    self.spend(usage);
                 }
             }
             Body::Checkpoint(_) => now.checkpoint_at = Some(record.offset),
@@ -151,9 +153,10 @@ impl State {
                 }
             }
             Body::Repair(repair) if repair.settles_damage() => now.repairs.push(record.pos()),
-            Body::Usage(usage) => now.totals.usage.add(&usage.usage),
+            Body::Usage(usage) => self.spend(&usage.usage),
+            // Whoever goes elsewhere leaves behind what was suspended.
+            Body::Tip(_) => now.suspended_run = None,
             Body::Session(_)
-            | Body::Tip(_)
             | Body::BranchSummary(_)
             | Body::ContextEdit(_)
             | Body::Custom(_)
@@ -178,13 +181,14 @@ impl State {
             }
             Message::Assistant(reply) => {
                 count(&mut now.totals.assistant_messages);
-                if let Some(usage) = &reply.usage {
-                    now.totals.usage.add(usage);
-                }
+                self.apply_reply(reply);
             }
             Message::Tool(result) => {
                 count(&mut now.totals.tool_results);
                 self.close_action(result);
+                if matches!(result.established, Established::Observed | Established::Traces) {
+                    self.progress();
+                }
             }
         }
     }
@@ -203,24 +207,19 @@ impl State {
         self.in_force.open_approvals.retain(|a| !answers(a.call_seq, &a.call_id));
     }
 
-    fn apply_run(&mut self, run: u64, state: &RunState) {
-        let now = &mut self.in_force;
+    fn apply_run(&mut self, seq: Seq, run: u64, state: &RunState) {
         match state {
-            RunState::Started { attempt, .. } => {
-                if *attempt <= 1 {
-                    now.totals.runs = now.totals.runs.max(run);
-                }
-                count(&mut now.totals.attempts);
-                now.open_run = Some(OpenRun { run, attempt: *attempt, stopping: false });
-            }
+            RunState::Started { attempt, .. } => self.apply_start(seq, run, *attempt),
             RunState::Stopping { parked } => {
-                parked.iter().for_each(|id| now.inputs.park(id));
-                if let Some(open) = now.open_run.as_mut().filter(|o| o.run == run) {
+                parked.iter().for_each(|id| self.in_force.inputs.park(id));
+                if let Some(open) = self.in_force.open_run.as_mut().filter(|o| o.run == run) {
                     open.stopping = true;
                 }
             }
             RunState::Ended { end, .. } => {
-                now.open_run = None;
+                let now = &mut self.in_force;
+                let over = now.open_run.take();
+                now.suspended_run = over.filter(|_| *end == RunEnd::Suspended);
                 now.last_end = Some(*end);
             }
         }
@@ -232,6 +231,67 @@ impl State {
             InputFate::Reordered => inputs.order.clone_from(&event.order),
             InputFate::Parked => inputs.park(&event.input_id),
             _ => inputs.settle(&event.input_id),
+        }
+    }
+
+    /// A run begins, or is taken up again: after a crash with a higher attempt, otherwise with the same
+    /// one.
+    fn apply_start(&mut self, seq: Seq, run: u64, attempt: u32) {
+        let now = &mut self.in_force;
+        let suspended = now.suspended_run.take();
+        let before = now.open_run.take().or(suspended).filter(|before| before.run == run);
+        if attempt <= 1 {
+            now.totals.runs = now.totals.runs.max(run);
+        }
+        if before.as_ref().is_none_or(|before| before.attempt < attempt) {
+            count(&mut now.totals.attempts);
+        }
+        let open = match before {
+            None => OpenRun { run, attempt, since: seq, ..OpenRun::default() },
+            Some(before) => {
+                let crashed = u32::from(attempt > before.attempt);
+                let stalled = before.stalled.saturating_add(crashed);
+                OpenRun { attempt, stalled, ..before }
+            }
+        };
+        now.open_run = Some(open);
+    }
+
+    fn apply_request(&mut self, seq: Seq, request: &Request) {
+        count(&mut self.in_force.totals.requests);
+        let Some(open) = &mut self.in_force.open_run else { return };
+        count(&mut open.requests);
+        // The call before was never answered; nobody knows what it cost.
+        open.usage = open.used();
+        open.asking = Some(Asking { seq, estimate: request.estimate });
+    }
+
+    fn apply_reply(&mut self, reply: &AssistantMessage) {
+        if let Some(open) = &mut self.in_force.open_run {
+            if reply.usage.is_none() {
+                open.usage = open.used();
+            }
+            open.asking = None;
+        }
+        if let Some(usage) = &reply.usage {
+            self.spend(usage);
+        }
+        if !reply.partial {
+            self.progress();
+        }
+    }
+
+    fn spend(&mut self, usage: &Usage) {
+        self.in_force.totals.usage.add(usage);
+        if let Some(open) = &mut self.in_force.open_run {
+            open.usage.add(usage);
+        }
+    }
+
+    /// Something came of the run.
+    fn progress(&mut self) {
+        if let Some(open) = &mut self.in_force.open_run {
+            open.stalled = 0;
         }
     }
 

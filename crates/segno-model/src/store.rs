@@ -132,6 +132,17 @@ pub struct Listed {
     pub held: bool,
 }
 
+/// The beginning of a reply that may never have been recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DraftText {
+    /// The `request` record that it answers.
+    pub request: Seq,
+    /// Finished text.
+    pub text: String,
+    /// Whether more was kept and is damaged.
+    pub damaged: bool,
+}
+
 /// Where a fork ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForkPoint {
@@ -314,6 +325,23 @@ pub trait SessionLog: Send {
     /// synced append that settled something. Entries that come back are taken away again, and never
     /// among the pending ones.
     fn clear_inbox(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Keeps more of the reply that is being streamed to a `request`: what survives when the process is
+    /// killed before the reply is recorded. The draft of another request is given up. It is no part of the
+    /// log and need not survive power loss: only text that was paid for depends on it, never what is true.
+    /// A store without room for drafts keeps none.
+    fn save_draft(
+        &mut self,
+        _request: Seq,
+        _more: &str,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async { Ok(()) }
+    }
+
+    /// What was kept of the newest reply that was streamed, up to the first damage.
+    fn draft(&self) -> impl Future<Output = Result<Option<DraftText>, StoreError>> + Send {
+        async { Ok(None) }
+    }
 
     /// Reads what the context at `tip` needs: after the tip moved, or to look at another branch.
     fn active(&self, tip: Option<Pos>) -> impl Future<Output = Result<Active, StoreError>> + Send;

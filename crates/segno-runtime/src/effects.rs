@@ -16,8 +16,8 @@
 use crate::event::Event;
 use crate::run::{Driver, Either, RunError, either};
 use crate::{
-    LARGE_VALUE_BYTES, Model, Progress, StopHandle, StopKind, ToolOutput, ToolPlan, ToolRun, Tools,
-    Verdict, blobs, fit,
+    Answer, LARGE_VALUE_BYTES, Model, Progress, StopHandle, StopKind, ToolOutput, ToolPlan,
+    ToolRun, Tools, Verdict, blobs, fit,
 };
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -53,6 +53,8 @@ enum Step {
     /// It was prepared, and its intent is on disk when it needs one.
     Ready(ToolPlan),
     Settled(ToolOutput, Established),
+    /// A shutdown came before a person answered: the question stays open, and with it the round.
+    Open(StopKind),
 }
 
 impl Step {
@@ -62,7 +64,7 @@ impl Step {
             Self::Allowed(plan) | Self::Ready(plan) => {
                 Some(plan).filter(|plan| plan.class != ReplayClass::Read)
             }
-            Self::Settled(..) => None,
+            Self::Settled(..) | Self::Open(_) => None,
         }
     }
 }
@@ -78,10 +80,14 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     ) -> Result<Option<StopKind>, RunError> {
         let mut steps = Vec::new();
         for (i, call) in calls.iter().enumerate() {
-            steps.push(match cut.contains(&i) {
+            let step = match cut.contains(&i) {
                 true => too_large(),
                 false => self.judge(call, call_seq).await?,
-            });
+            };
+            if let Step::Open(kind) = step {
+                return Ok(Some(kind));
+            }
+            steps.push(step);
         }
         let early = early(&steps);
         self.make_ready(calls, &mut steps, &early, call_seq).await?;
@@ -138,19 +144,15 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             Verdict::Refuse(output) => return Ok(Step::Settled(output, Established::Permission)),
             Verdict::Ask { question, plan } => (question, plan),
         };
-        let asked = ApprovalState::Asked { question: fit::sentence(&question) };
-        self.append(vec![approval(call, call_seq, asked)], Level::Synced).await?;
-        let stop = self.env.stop.clone();
-        let answer = match either(self.tools.ask(call, &question), stop.stopped()).await {
-            Either::First(answer) => answer,
-            Either::Second(kind) => return self.not_run(kind).await,
+        let given = self.answers.remove(&(call_seq, call.id.clone()));
+        let answer = match given {
+            Some(answer) => answer,
+            None => match self.ask_person(call, &question, call_seq).await? {
+                Either::First(answer) => answer,
+                Either::Second(StopKind::Shutdown) => return Ok(Step::Open(StopKind::Shutdown)),
+                Either::Second(kind) => return self.not_run(kind).await,
+            },
         };
-        let answered = ApprovalState::Answered {
-            allowed: answer.allowed,
-            scope: answer.scope,
-            reason: answer.reason.as_deref().map(fit::sentence),
-        };
-        self.append(vec![approval(call, call_seq, answered)], Level::Written).await?;
         if answer.allowed {
             return Ok(Step::Allowed(plan));
         }
@@ -159,6 +161,32 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             None => DENIED.to_owned(),
         };
         Ok(Step::Settled(ToolOutput::denied(told), Established::Permission))
+    }
+
+    /// Puts a question to a person and records the answer. One that is on record already is put again.
+    async fn ask_person(
+        &mut self,
+        call: &ToolCall,
+        question: &str,
+        call_seq: Seq,
+    ) -> Result<Either<Answer, StopKind>, RunError> {
+        let open = &self.session.state().in_force.open_approvals;
+        if !open.iter().any(|a| a.call_seq == call_seq && a.call_id == call.id) {
+            let asked = ApprovalState::Asked { question: fit::sentence(question) };
+            self.append(vec![approval(call, call_seq, asked)], Level::Synced).await?;
+        }
+        let stop = self.env.stop.clone();
+        let answer = match either(self.tools.ask(call, question), stop.stopped()).await {
+            Either::First(answer) => answer,
+            Either::Second(kind) => return Ok(Either::Second(kind)),
+        };
+        let answered = ApprovalState::Answered {
+            allowed: answer.allowed,
+            scope: answer.scope.clone(),
+            reason: answer.reason.as_deref().map(fit::sentence),
+        };
+        self.append(vec![approval(call, call_seq, answered)], Level::Written).await?;
+        Ok(Either::First(answer))
     }
 
     /// The step of a call that a stop came before; the stop is recorded before that result is.
@@ -245,6 +273,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                     self.observer.event(Event::ToolNotRun(call));
                     self.record(call, output.clone(), *how, call_seq).await?;
                 }
+                Step::Open(_) => {}
                 Step::Allowed(_) | Step::Ready(_) => {
                     self.observer.event(Event::ToolStarted(call));
                     let (tools, stop, progress) = (self.tools, inner.clone(), progress.clone());
@@ -292,7 +321,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 
     /// Records one result; large parts go into blobs first.
-    async fn record(
+    pub(crate) async fn record(
         &mut self,
         call: &ToolCall,
         mut output: ToolOutput,
@@ -341,7 +370,7 @@ fn early(steps: &[Step]) -> Vec<bool> {
     for step in steps {
         let subject = match step {
             Step::Allowed(plan) | Step::Ready(plan) => plan.subject.as_deref(),
-            Step::Settled(..) => None,
+            Step::Settled(..) | Step::Open(_) => None,
         };
         let touched = |other: &Option<&str>| other.is_none() || *other == subject;
         early.push(subject.is_none() || !before.iter().any(touched));

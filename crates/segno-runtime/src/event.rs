@@ -29,6 +29,13 @@ pub enum Event<'a> {
     ToolStarted(&'a ToolCall),
     /// A call does not run: it was refused, or a stop came first. Its result says why.
     ToolNotRun(&'a ToolCall),
+    /// A call that another process began still runs; its end is waited for.
+    Reattached {
+        /// The call's id.
+        call_id: &'a str,
+        /// The tool.
+        tool: &'a str,
+    },
     /// Output of a running call.
     ToolProgress {
         /// The call's id.

@@ -23,6 +23,18 @@ const ROOM: usize = MAX_LINE_BYTES / 2;
 /// Pieces of a reply up to this size are not worth shortening.
 const SMALL_PIECE: usize = 4 * 1024;
 
+/// How the note in a shortened reply begins.
+const SHORTENED: &str = "[Segno: this reply has ";
+
+/// The calls of a recorded reply, by index, whose arguments may have been cut; they must not run.
+pub(crate) fn cut_calls(reply: &AssistantMessage) -> BTreeSet<usize> {
+    let is_note = |block: &AssistantBlock| matches!(block, AssistantBlock::Text { text } if text.starts_with(SHORTENED));
+    if !reply.content.iter().any(is_note) {
+        return BTreeSet::new();
+    }
+    reply.calls().enumerate().filter(|(_, call)| call.arguments == "{}").map(|(i, _)| i).collect()
+}
+
 /// A reply that can be recorded.
 pub(crate) struct Fitted {
     pub(crate) reply: AssistantMessage,
@@ -73,8 +85,8 @@ fn message(reply: &AssistantMessage) -> Body {
 impl Fitted {
     fn shorten(&mut self, whole: &BlobRef) {
         let note = format!(
-            "[Segno: this reply has {} bytes, more than one record can hold, and was shortened. The \
-             whole of it is blob {} of this session.]\n",
+            "{SHORTENED}{} bytes, more than one record can hold, and was shortened. The whole of it is \
+             blob {} of this session.]\n",
             whole.bytes, whole.blob
         );
         let content = &mut self.reply.content;

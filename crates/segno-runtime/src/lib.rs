@@ -5,20 +5,25 @@
 //! sees a [`Model`], [`Tools`] and the store traits of `segno-model`.
 
 mod blobs;
+mod draft;
 mod effects;
 mod event;
 mod fit;
 pub mod import;
+mod limits;
 mod model;
 mod recovery;
 mod retry;
 mod run;
 mod session;
+mod settling;
 mod stop;
+mod take_up;
 mod tools;
 
 pub use blobs::LARGE_VALUE_BYTES;
 pub use event::{Event, Observer};
+pub use limits::{Limits, SpendLimit};
 
 pub use model::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};
 pub use recovery::INTERRUPTED;
@@ -26,6 +31,7 @@ pub use retry::RetryPolicy;
 pub use run::{Finished, RunEnv, RunError, Sleep, run};
 pub use session::Session;
 pub use stop::{Stop, StopHandle, StopKind};
+pub use take_up::take_up;
 pub use tools::{
     Answer, Begun, Progress, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
 };

@@ -3,29 +3,31 @@
 //! Responsible for: one pure decision from the state at the end of the log to the records that settle
 //! it (G6, G7, G9). Must not: write them, repeat an effect, or claim more than is known.
 //!
-//! | open run | rule |
-//! |---|---|
-//! | none | nothing about runs |
-//! | running | it ended without a record: `suspended`, interrupted; a person may take it up again |
-//! | stopping | the user's stop is finished: `stopped` |
+//! | open run | when something new begins | when it is taken up itself |
+//! |---|---|---|
+//! | none | nothing about runs | nothing about runs |
+//! | running | `suspended`: it ended without a record | it goes on |
+//! | stopping | `stopped`: the user's stop is finished | it is not taken up |
 //!
-//! Independently: an open compaction is `failed`. Every call without a result, and every effect that
-//! began and has none, gets a result:
+//! Independently: an open compaction is `failed`, and the draft of a reply that was never recorded becomes
+//! a partial reply. Every call without a result, and every effect that began and has none, gets a result:
 //!
 //! | call | rule |
 //! |---|---|
-//! | its intent is there, and its tool found out what became of it | what was found |
-//! | its permission was asked, and no answer and no intent is there | it did not run, and the result says so |
-//! | any other | its outcome is unknown |
+//! | its tool found out what became of it, or that it only reads | what was found |
+//! | its intent is there | its outcome is unknown |
+//! | in its round a permission was asked, and no answer and no intent of the round is there | when the run goes on: none yet, the question is put again; otherwise: it did not run |
+//! | any other | its outcome is unknown, and no record says whether it started |
 //!
-//! The second rule claims no more than is known: an intent is durable before its effect starts, and it is
-//! written after the answer, so an open question proves that nothing had started.
+//! The third rule claims no more than is known: a round's intents are durable before its first effect
+//! starts, and they are written after the last answer, so an open question proves that nothing of the
+//! round had started.
 
 use segno_model::checkpoint::{OpenAction, OpenRun};
 use segno_model::context::{UNKNOWN_OUTCOME, Unanswered};
 use segno_model::record::{
     Block, Body, Compaction, CompactionState, Established as Source, Message, Outcome, Run, RunEnd,
-    RunState, ToolMessage,
+    RunState, ToolMessage, UserMessage,
 };
 use segno_model::{Checkpoint, Seq};
 use std::collections::{HashMap, HashSet};
@@ -37,33 +39,80 @@ pub const INTERRUPTED: &str = "interrupted: the process ended during the run";
 const NEVER_ALLOWED: &str = "Not run: Segno was interrupted while it waited for the permission. Ask \
     again if it is still needed.";
 
-/// The results of effects, by their calls, as far as their tools found out what became of them.
+/// What the model is told about a call of which there is neither an intent nor a result.
+const NO_INTENT: &str = "The outcome of this call is unknown: Segno was interrupted before a result \
+    was recorded, and no record says whether the call had started. Check before repeating it.";
+
+/// What the model is told about a call that only reads.
+pub(crate) const NOT_RECORDED: &str = "Not recorded: Segno was interrupted before the result of this \
+    call was recorded. It changes nothing; read again if it is still needed.";
+
+/// What the model is told behind a reply that was cut off.
+pub(crate) const CUT_OFF: &str = "(Segno: your reply above was cut off by an interruption. What of it had \
+    arrived is kept; tool calls in it were not run. Go on from where it ends.)";
+
+/// The reason of the notice behind a reply that was cut off.
+pub(crate) const NOTICE: &str = "interrupted";
+
+/// The results of calls, as far as it was found out what became of them.
 pub(crate) type Established = HashMap<(Seq, String), Body>;
 
+/// The notice that stands behind a reply that was cut off: providers refuse what ends with the assistant.
+pub(crate) fn cut_off_notice() -> Body {
+    Body::Message(Box::new(Message::User(UserMessage::notice(NOTICE, CUT_OFF))))
+}
+
+/// What the session goes on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// Something new: the open run ends.
+    Anew,
+    /// The open run itself.
+    GoOn,
+}
+
+/// Everything that is known about interrupted work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'a> {
+    /// Calls of the context without a result.
+    pub(crate) unanswered: &'a [Unanswered],
+    /// What was found out about them, and about effects whose calls are not in the context.
+    pub(crate) established: &'a Established,
+    /// Calls that are left open: their effects still run, and somebody waits for their ends.
+    pub(crate) awaited: &'a HashSet<(Seq, String)>,
+    /// The reply that was being streamed.
+    pub(crate) draft: Option<&'a Body>,
+}
+
 /// The records that settle what was left open, in the order in which they are to be appended.
-pub(crate) fn settle(
-    state: &Checkpoint,
-    unanswered: &[Unanswered],
-    found: &Established,
-) -> Vec<Body> {
-    let open = Open::of(state, found);
+pub(crate) fn settle(state: &Checkpoint, found: Found<'_>, then: Then) -> Vec<Body> {
+    let open = Open::of(state, found.established);
     let mut settled: HashSet<CallKey<'_>> =
-        unanswered.iter().map(|call| (call.call_seq, call.call_id.as_str())).collect();
-    let mut bodies: Vec<Body> = unanswered
-        .iter()
-        .map(|call| open.result((call.call_seq, call.call_id.as_str()), &call.name))
+        found.unanswered.iter().map(|call| (call.call_seq, call.call_id.as_str())).collect();
+    let calls = found.unanswered.iter().map(|c| (c.call_seq, c.call_id.as_str(), c.name.as_str()));
+    let actions = state.open_actions.iter().map(|OpenAction { action, .. }| action);
+    let effects: Vec<_> = actions
+        .map(|a| (a.call_seq, a.call_id.as_str(), a.tool.as_str()))
+        .filter(|(seq, id, _)| settled.insert((*seq, id)))
         .collect();
-    for OpenAction { action, .. } in &state.open_actions {
-        let key = (action.call_seq, action.call_id.as_str());
-        if settled.insert(key) {
-            bodies.push(open.result(key, &action.tool));
-        }
+    let awaited = |seq: Seq, id: &str| found.awaited.iter().any(|(s, i)| *s == seq && i == id);
+    let mut bodies: Vec<Body> = calls
+        .chain(effects)
+        .filter(|(seq, id, _)| !(then == Then::GoOn && awaited(*seq, id)))
+        .filter(|(seq, ..)| !(then == Then::GoOn && open.is_undecided(*seq)))
+        .map(|(seq, id, name)| open.result((seq, id), name))
+        .collect();
+    if let Some(draft) = found.draft {
+        bodies.push(draft.clone());
+        bodies.extend((then == Then::GoOn).then(cut_off_notice));
     }
     if state.open_compaction.is_some() {
         let failed = Compaction::marker(CompactionState::Failed, Some(INTERRUPTED.to_owned()));
         bodies.push(Body::Compaction(Box::new(failed)));
     }
-    bodies.extend(state.open_run.as_ref().map(end_of));
+    if then == Then::Anew {
+        bodies.extend(state.open_run.as_ref().map(end_of));
+    }
     bodies
 }
 
@@ -81,40 +130,59 @@ type CallKey<'a> = (Seq, &'a str);
 
 /// What was asked about calls, and which of them began.
 struct Open<'a> {
-    asked: HashSet<CallKey<'a>>,
+    /// The rounds with an open question and no intent.
+    undecided: HashSet<Seq>,
     began: HashSet<CallKey<'a>>,
     found: HashMap<CallKey<'a>, &'a Body>,
 }
 
 impl<'a> Open<'a> {
     fn of(state: &'a Checkpoint, found: &'a Established) -> Self {
-        let asked = state.open_approvals.iter().map(|a| (a.call_seq, a.call_id.as_str()));
         let actions = state.open_actions.iter().map(|open| &open.action);
-        let began = actions.map(|a| (a.call_seq, a.call_id.as_str()));
+        let began: HashSet<_> = actions.map(|a| (a.call_seq, a.call_id.as_str())).collect();
         let found = found.iter().map(|((seq, id), result)| ((*seq, id.as_str()), result));
-        Self { asked: asked.collect(), began: began.collect(), found: found.collect() }
+        Self { undecided: undecided_rounds(state), began, found: found.collect() }
+    }
+
+    /// Whether a round waits for a permission, so that nothing of it has started.
+    fn is_undecided(&self, round: Seq) -> bool {
+        self.undecided.contains(&round)
     }
 
     fn result(&self, call: CallKey<'_>, name: &str) -> Body {
-        if let Some(found) = self.found.get(&call).filter(|_| self.began.contains(&call)) {
+        if let Some(found) = self.found.get(&call) {
             return (*found).clone();
         }
-        let (text, outcome) = if self.asked.contains(&call) && !self.began.contains(&call) {
+        let (text, outcome) = if self.began.contains(&call) {
+            (UNKNOWN_OUTCOME, Outcome::Unknown)
+        } else if self.is_undecided(call.0) {
             (NEVER_ALLOWED, Outcome::NotRun)
         } else {
-            (UNKNOWN_OUTCOME, Outcome::Unknown)
+            (NO_INTENT, Outcome::Unknown)
         };
-        Body::Message(Box::new(Message::Tool(ToolMessage {
-            call_id: call.1.to_owned(),
-            call_seq: Some(call.0),
-            name: name.to_owned(),
-            content: vec![Block::text(text)],
-            whole: None,
-            is_error: true,
-            outcome,
-            established: Source::Recovery,
-        })))
+        result(call, name, text, outcome)
     }
+}
+
+/// The rounds of calls that wait for a permission, so that nothing of them has started.
+pub(crate) fn undecided_rounds(state: &Checkpoint) -> HashSet<Seq> {
+    let began: HashSet<Seq> = state.open_actions.iter().map(|a| a.action.call_seq).collect();
+    let asked = state.open_approvals.iter().map(|a| a.call_seq);
+    asked.filter(|round| !began.contains(round)).collect()
+}
+
+/// A result that recovery gives.
+pub(crate) fn result(call: (Seq, &str), name: &str, text: &str, outcome: Outcome) -> Body {
+    Body::Message(Box::new(Message::Tool(ToolMessage {
+        call_id: call.1.to_owned(),
+        call_seq: Some(call.0),
+        name: name.to_owned(),
+        content: vec![Block::text(text)],
+        whole: None,
+        is_error: true,
+        outcome,
+        established: Source::Recovery,
+    })))
 }
 
 #[cfg(test)]
@@ -123,7 +191,7 @@ mod tests {
     use segno_model::record::{Action, Approval, ApprovalState, ReplayClass};
 
     fn open_run(stopping: bool) -> OpenRun {
-        OpenRun { run: 3, attempt: 1, stopping }
+        OpenRun { run: 3, attempt: 1, stopping, ..OpenRun::default() }
     }
 
     fn action(id: &str, call_seq: u64) -> OpenAction {
@@ -139,6 +207,16 @@ mod tests {
             before: None,
         };
         OpenAction { seq: call_seq + 1, action }
+    }
+
+    fn anew(state: &Checkpoint, unanswered: &[Unanswered]) -> String {
+        settled(state, unanswered, Then::Anew)
+    }
+
+    fn settled(state: &Checkpoint, unanswered: &[Unanswered], then: Then) -> String {
+        let (established, awaited) = (Established::new(), HashSet::new());
+        let found = Found { unanswered, established: &established, awaited: &awaited, draft: None };
+        text(&settle(state, found, then))
     }
 
     fn text(bodies: &[Body]) -> String {
@@ -195,17 +273,14 @@ mod tests {
                     .into_iter()
                     .filter(|s| !s.is_empty())
                     .collect();
-                    assert_eq!(
-                        text(&settle(&state, &unanswered, &Established::new())),
-                        expected.join(", ")
-                    );
+                    assert_eq!(anew(&state, &unanswered), expected.join(", "));
                 }
             }
         }
     }
 
-    /// A question that nobody answered proves that its call did not start; an intent disproves it.
-    /// Covers: G7, #43.
+    /// A question that nobody answered proves that nothing of its round started; an intent disproves it.
+    /// When the run goes on, such a round stays open. Covers: G7, #43.
     #[test]
     fn an_open_question_is_told_from_an_unknown_outcome() {
         let asked = Approval {
@@ -222,13 +297,15 @@ mod tests {
             (vec![], call("a", 4), "a@Some(4) NotRun"),
             (vec![action("a", 4)], call("a", 4), "a@Some(4) Unknown"),
             (vec![], call("a", 9), "a@Some(9) Unknown"),
-            (vec![], call("b", 4), "b@Some(4) Unknown"),
+            (vec![], call("b", 4), "b@Some(4) NotRun"),
         ];
         for (open_actions, call, expected) in cases {
             let open_approvals = vec![asked.clone()];
             let open_actions = open_actions.into();
             let state = Checkpoint { open_actions, open_approvals, ..Checkpoint::default() };
-            assert_eq!(text(&settle(&state, &[call], &Established::new())), expected);
+            let goes_on = if expected.ends_with("NotRun") { "" } else { expected };
+            assert_eq!(settled(&state, std::slice::from_ref(&call), Then::GoOn), goes_on);
+            assert_eq!(anew(&state, &[call]), expected);
         }
     }
 }

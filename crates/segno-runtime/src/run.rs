@@ -4,17 +4,23 @@
 //! input (1 sync) → request (1 each) → reply → tools (at most 2 per round) → … → end (1). Must not:
 //! know a provider or a tool, or keep anything in memory that the log does not have.
 
+use crate::draft::{Streamed, keep_draft};
 use crate::event::{Event, Observer};
 use crate::retry::{self, Next, RetryPolicy};
 use crate::session::Session;
-use crate::{Model, ModelError, ModelRequest, Stop, StopKind, StreamEvent, Tools, blobs, fit};
-use segno_model::Record;
+use crate::settling::cut_off;
+use crate::take_up::Answers;
+use crate::{
+    Limits, Model, ModelError, ModelRequest, Stop, StopKind, StreamEvent, Tools, blobs, fit,
+    recovery,
+};
 use segno_model::context::{Context, ContextMessage};
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState,
     StopReason, ToolCall, UserMessage,
 };
 use segno_model::store::{Level, Owner, SessionLog, StoreError};
+use segno_model::{Record, Seq, Standing};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
@@ -40,6 +46,8 @@ pub struct RunEnv<'a> {
     pub retry: RetryPolicy,
     /// Model calls at most, retries included; the run is `exhausted` after that.
     pub max_requests: Option<u64>,
+    /// What the run may use up, over all its attempts.
+    pub limits: Limits,
     /// The timer.
     pub sleep: Sleep,
     /// The user's stop or a shutdown.
@@ -58,6 +66,7 @@ impl<'a> RunEnv<'a> {
             owner,
             retry: RetryPolicy::default(),
             max_requests: None,
+            limits: Limits::default(),
             sleep,
             stop: Stop::never(),
         }
@@ -101,25 +110,19 @@ pub async fn run<L: SessionLog, M: Model, T: Tools>(
 ) -> Result<Finished, RunError> {
     blobs::store_large(session.log_mut(), &mut input.content).await?;
     session.expect_open_work();
-    session.establish(tools, &env.owner).await?;
-    let run = session.state().in_force.totals.runs.saturating_add(1);
-    let owner = format!("pid {} on {}, boot {}", env.owner.pid, env.owner.host, env.owner.boot);
-    let started = Run { run, state: RunState::Started { attempt: 1, owner } };
-    let message = Body::Message(Box::new(Message::User(input)));
-    session.append(vec![Body::Run(started), message], Level::Synced).await?;
-    let mut driver = Driver {
-        session,
-        model,
-        tools,
-        env,
-        observer,
-        run,
-        requests: 0,
-        thinking_dropped: false,
-        text: String::new(),
-    };
-    driver.show();
+    let mut driver = Driver::new(session, model, tools, env, observer);
+    if driver.session.standing() == Standing::Stopping {
+        driver.finish_stop().await?;
+    } else {
+        driver.session.establish(tools, &driver.env.owner).await?;
+    }
+    driver.begin(input).await?;
     driver.drive().await
+}
+
+/// Who runs it, as a record says.
+pub(crate) fn owner_line(owner: &Owner) -> String {
+    format!("pid {} on {}, boot {}", owner.pid, owner.host, owner.boot)
 }
 
 /// A run in progress. Its tools' part is in [`crate::effects`].
@@ -129,24 +132,59 @@ pub(crate) struct Driver<'a, L: SessionLog, M, T> {
     pub(crate) tools: &'a T,
     pub(crate) env: RunEnv<'a>,
     pub(crate) observer: &'a mut dyn Observer,
-    run: u64,
+    pub(crate) run: u64,
     requests: u64,
     thinking_dropped: bool,
     text: String,
+    /// Answers that a person gave before an interruption.
+    pub(crate) answers: Answers,
 }
 
 /// What a step's model call came to.
 enum Asked {
     Reply(AssistantMessage),
-    /// Stopped; the text so far.
-    Stopped(StopKind, String),
-    Failed(ModelError),
-    Exhausted,
+    /// Stopped; what was said so far.
+    Stopped(StopKind, Said),
+    Failed(ModelError, Said),
+    /// Which limit was reached.
+    Exhausted(String),
 }
 
-impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
+impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
+    pub(crate) fn new(
+        session: &'a mut Session<L>,
+        model: &'a M,
+        tools: &'a T,
+        env: RunEnv<'a>,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        Self {
+            session,
+            model,
+            tools,
+            env,
+            observer,
+            run: 0,
+            requests: 0,
+            thinking_dropped: false,
+            text: String::new(),
+            answers: Answers::new(),
+        }
+    }
+
+    /// Begins a new run with an input; durable when it returns.
+    async fn begin(&mut self, input: UserMessage) -> Result<(), RunError> {
+        self.run = self.session.state().in_force.totals.runs.saturating_add(1);
+        let owner = owner_line(&self.env.owner);
+        let started = Run { run: self.run, state: RunState::Started { attempt: 1, owner } };
+        let message = Body::Message(Box::new(Message::User(input)));
+        self.session.append(vec![Body::Run(started), message], Level::Synced).await?;
+        self.show();
+        Ok(())
+    }
+
     /// Drives the run to its end. What cannot be recorded as it is ends it, with a record that says so.
-    async fn drive(&mut self) -> Result<Finished, RunError> {
+    pub(crate) async fn drive(&mut self) -> Result<Finished, RunError> {
         match self.steps().await {
             Err(RunError::Store(StoreError::Refused(why))) => {
                 let reason = Some(format!("something could not be recorded: {why}"));
@@ -160,11 +198,10 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         loop {
             let reply = match self.ask().await? {
                 Asked::Reply(reply) => reply,
-                Asked::Stopped(kind, text) => return self.stopped(kind, text).await,
-                Asked::Failed(error) => return self.failed(error).await,
-                Asked::Exhausted => {
-                    let reason = Some("the limit of model calls was reached".to_owned());
-                    return self.end(Vec::new(), RunEnd::Exhausted, reason).await;
+                Asked::Stopped(kind, said) => return self.stopped(kind, said).await,
+                Asked::Failed(error, said) => return self.failed(error, said).await,
+                Asked::Exhausted(why) => {
+                    return self.end(Vec::new(), RunEnd::Exhausted, Some(why)).await;
                 }
             };
             self.text = reply.text();
@@ -174,7 +211,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                 return self.end(vec![message], end, reason).await;
             }
             if let Some(kind) = self.round(reply).await? {
-                return self.stopped(kind, String::new()).await;
+                return self.stopped(kind, Said::default()).await;
             }
         }
     }
@@ -185,29 +222,53 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         loop {
             attempt += 1;
             if let Some(kind) = self.env.stop.kind() {
-                return Ok(Asked::Stopped(kind, String::new()));
+                return Ok(Asked::Stopped(kind, Said::default()));
             }
-            if self.env.max_requests.is_some_and(|max| self.requests >= max) {
-                return Ok(Asked::Exhausted);
+            if let Some(why) = self.used_up() {
+                return Ok(Asked::Exhausted(why));
             }
-            let (error, streamed) = match self.ask_once(attempt).await? {
+            let (error, said) = match self.ask_once(attempt).await? {
                 Ok(reply) => return Ok(Asked::Reply(reply)),
-                Err(Interruption::Stopped(kind, text)) => return Ok(Asked::Stopped(kind, text)),
-                Err(Interruption::Error(error, streamed)) => (error, streamed),
+                Err(Interruption::Stopped(kind, said)) => return Ok(Asked::Stopped(kind, said)),
+                Err(Interruption::Error(error, said)) => (error, said),
             };
             match retry::decide(self.env.retry, attempt, self.thinking_dropped, &error) {
-                Next::Fail => {
-                    self.text = streamed;
-                    return Ok(Asked::Failed(error));
-                }
+                Next::Fail => return Ok(Asked::Failed(error, said)),
                 Next::WithoutThinking => self.thinking_dropped = true,
                 Next::Retry { wait_ms } => {
+                    self.keep_broken(said).await?;
                     self.observer.event(Event::Retry { reason: &error.message, wait_ms });
                     let stop = self.env.stop.clone();
                     let _ = either((self.env.sleep)(wait_ms), stop.stopped()).await;
                 }
             }
         }
+    }
+
+    /// Keeps what arrived of a reply whose stream broke, as after a restart: it was paid for.
+    async fn keep_broken(&mut self, said: Said) -> Result<(), RunError> {
+        if let Some(reply) = self.cut_off(said, StopReason::Broken).await? {
+            self.append(vec![reply, recovery::cut_off_notice()], Level::Written).await?;
+        }
+        Ok(())
+    }
+
+    /// A reply of which only finished text is kept; nothing when there is none.
+    async fn cut_off(&mut self, said: Said, stop: StopReason) -> Result<Option<Body>, RunError> {
+        if said.text.trim().is_empty() {
+            return Ok(None);
+        }
+        let reply = cut_off(&self.env.model, said.text, stop, said.request);
+        Ok(Some(self.fit(&reply).await?.0))
+    }
+
+    /// Which limit is reached, if one is.
+    fn used_up(&self) -> Option<String> {
+        if self.env.max_requests.is_some_and(|max| self.requests >= max) {
+            return Some("the limit of model calls was reached".to_owned());
+        }
+        let open = self.session.state().in_force.open_run.as_ref()?;
+        self.env.limits.used_up(open)
     }
 
     async fn ask_once(
@@ -225,31 +286,41 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let records = self.append(vec![Body::Request(request)], Level::Synced).await?;
         self.requests += 1;
         self.observer.event(Event::Asking { attempt });
-        let specs = self.tools.specs();
+        let (specs, id) = (self.tools.specs(), self.session.id().clone());
         let request = ModelRequest {
             model: &self.env.model,
             system: self.env.system,
             tools: &specs,
             messages: &context.messages,
             thinking: self.env.thinking.as_deref(),
-            session: self.session.id(),
+            session: &id,
         };
-        let mut streamed = String::new();
+        let (streamed, request_seq) = (Streamed::default(), records.last().map(Record::seq));
         let observer = &mut *self.observer;
         let mut events = |event: StreamEvent| {
             if let StreamEvent::Text(text) = &event {
-                streamed.push_str(text);
+                streamed.push(text);
             }
             observer.event(Event::Stream(event));
         };
-        let outcome = either(self.model.reply(request, &mut events), self.env.stop.stopped()).await;
+        let asked = either(self.model.reply(request, &mut events), self.env.stop.stopped());
+        let log = self.session.log_mut();
+        let outcome = match request_seq {
+            Some(seq) => either(asked, keep_draft(log, seq, &streamed, &self.env.sleep)).await,
+            None => Either::First(asked.await),
+        };
+        let outcome = match outcome {
+            Either::First(outcome) => outcome,
+            Either::Second(never) => match never {},
+        };
+        let said = Said { request: request_seq, text: streamed.into_text() };
         Ok(match outcome {
             Either::First(Ok(mut reply)) => {
-                reply.request = records.last().map(Record::seq);
+                reply.request = request_seq;
                 Ok(reply)
             }
-            Either::First(Err(error)) => Err(Interruption::Error(error, streamed)),
-            Either::Second(kind) => Err(Interruption::Stopped(kind, streamed)),
+            Either::First(Err(error)) => Err(Interruption::Error(error, said)),
+            Either::Second(kind) => Err(Interruption::Stopped(kind, said)),
         })
     }
 
@@ -290,12 +361,15 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         }
     }
 
-    async fn stopped(&mut self, kind: StopKind, text: String) -> Result<Finished, RunError> {
-        let mut bodies = Vec::new();
-        if !text.trim().is_empty() {
-            self.text.clone_from(&text);
-            bodies.push(self.fit(&partial(&self.env.model, text, StopReason::Stopped)).await?.0);
+    pub(crate) async fn stopped(
+        &mut self,
+        kind: StopKind,
+        said: Said,
+    ) -> Result<Finished, RunError> {
+        if !said.text.trim().is_empty() {
+            self.text.clone_from(&said.text);
         }
+        let bodies = self.cut_off(said, StopReason::Stopped).await?.into_iter().collect();
         match kind {
             StopKind::User => {
                 self.note_stopping(kind).await?;
@@ -308,17 +382,14 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         }
     }
 
-    async fn failed(&mut self, error: ModelError) -> Result<Finished, RunError> {
-        let mut bodies = Vec::new();
-        if !self.text.trim().is_empty() {
-            let partial = partial(&self.env.model, self.text.clone(), StopReason::Broken);
-            bodies.push(self.fit(&partial).await?.0);
-        }
+    async fn failed(&mut self, error: ModelError, said: Said) -> Result<Finished, RunError> {
+        self.text.clone_from(&said.text);
+        let bodies = self.cut_off(said, StopReason::Broken).await?.into_iter().collect();
         let finished = self.end(bodies, RunEnd::Failed, Some(error.message.clone())).await?;
         Ok(Finished { error: Some(error), ..finished })
     }
 
-    async fn end(
+    pub(crate) async fn end(
         &mut self,
         mut bodies: Vec<Body>,
         end: RunEnd,
@@ -335,7 +406,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
 /// What every part of a run needs.
 impl<L: SessionLog, M, T> Driver<'_, L, M, T> {
     /// Shows what has become durable.
-    fn show(&mut self) {
+    pub(crate) fn show(&mut self) {
         for record in self.session.take_durable() {
             self.observer.event(Event::Recorded(&record));
         }
@@ -382,6 +453,19 @@ impl<L: SessionLog, M, T> Driver<'_, L, M, T> {
         }
     }
 
+    /// As [`Driver::append`], with nothing of recovery in front.
+    pub(crate) async fn append_alone(
+        &mut self,
+        bodies: Vec<Body>,
+        level: Level,
+    ) -> Result<(), RunError> {
+        while let Err(error) = self.session.append_alone(bodies.clone(), level).await {
+            self.wait_for_room(error).await?;
+        }
+        self.show();
+        Ok(())
+    }
+
     /// Waits a while when `error` is a full disk and nobody asked for a stop; gives it back otherwise.
     pub(crate) async fn wait_for_room(&mut self, error: StoreError) -> Result<(), RunError> {
         let stop = self.env.stop.kind();
@@ -399,29 +483,25 @@ impl<L: SessionLog, M, T> Driver<'_, L, M, T> {
 }
 
 enum Interruption {
-    Stopped(StopKind, String),
-    Error(ModelError, String),
+    Stopped(StopKind, Said),
+    Error(ModelError, Said),
+}
+
+/// What a reply that broke off had said.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    request: Option<Seq>,
+    text: String,
 }
 
 /// How a run ends when the model has nothing more to do.
-fn end_of_reply(stop: StopReason) -> (RunEnd, Option<String>) {
+pub(crate) fn end_of_reply(stop: StopReason) -> (RunEnd, Option<String>) {
     match stop {
         StopReason::Refusal => (RunEnd::Failed, Some("the model refused to answer".to_owned())),
         StopReason::Length => {
             (RunEnd::Completed, Some("the reply reached the output limit".to_owned()))
         }
         _ => (RunEnd::Completed, None),
-    }
-}
-
-/// A reply of which only finished text is kept.
-fn partial(model: &ModelRef, text: String, stop: StopReason) -> AssistantMessage {
-    AssistantMessage {
-        content: vec![AssistantBlock::Text { text }],
-        model: model.clone(),
-        stop,
-        partial: true,
-        ..AssistantMessage::default()
     }
 }
 

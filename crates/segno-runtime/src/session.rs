@@ -5,19 +5,18 @@
 //! and written with the first append, so that looking at a session changes no byte. Must not: drive a
 //! run (that is [`crate::run`]) or call a model.
 
-use crate::recovery::{self, Established};
-use crate::{Begun, Settlement, ToolOutput, Tools, blobs, fit};
+use crate::recovery::Then;
+use crate::settling::Findings;
 use segno_model::batch::Draft;
-use segno_model::checkpoint::OpenAction;
-use segno_model::context::{self, Context};
+use segno_model::context::{self, Context, Unanswered};
 use segno_model::finding::Finding;
 use segno_model::record::{
-    Action, Body, Compaction, CompactionState, Environment, Established as Source, Header, Label,
-    Message, ModelChange, ModelRef, Name, Outcome, ThinkingChange, Tip, ToolCall, ToolMessage,
+    Body, Compaction, CompactionState, Environment, Header, Label, ModelChange, ModelRef, Name,
+    ThinkingChange, Tip,
 };
 use segno_model::state::State;
-use segno_model::store::{Active, Clock, Level, Opened, Owner, SessionLog, StoreError};
-use segno_model::{Pos, Record, Seq, SessionId};
+use segno_model::store::{Active, Clock, Level, Opened, SessionLog, StoreError};
+use segno_model::{Checkpoint, Pos, Record, Seq, SessionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,8 +30,8 @@ pub struct Session<L: SessionLog> {
     /// Goes into the next batch, in front of it.
     queued: Vec<Body>,
     recovery_pending: bool,
-    /// What was found out about effects that another process began.
-    established: Established,
+    /// What was found out about work that was interrupted.
+    pub(crate) left_open: Findings,
     /// The run whose stop by the user found no room on the disk (G16); it is told with its end.
     unrecorded_stop: Option<u64>,
     /// Appended and not yet handed out as durable.
@@ -61,7 +60,7 @@ impl<L: SessionLog> Session<L> {
             findings: active.findings,
             queued: Vec::new(),
             recovery_pending: true,
-            established: Established::new(),
+            left_open: Findings::default(),
             unrecorded_stop: None,
             unshown: Vec::new(),
         }
@@ -126,16 +125,28 @@ impl<L: SessionLog> Session<L> {
         bodies: Vec<Body>,
         level: Level,
     ) -> Result<Vec<Record>, StoreError> {
-        let mut all = if self.recovery_pending { self.recovery() } else { Vec::new() };
+        let mut all = self.pending_recovery();
         all.extend(self.queued.iter().cloned());
         all.extend(bodies);
-        let at = self.clock.now();
-        let drafts = all.into_iter().map(|body| Draft::new(at, body)).collect();
-        let records = self.log.append(drafts, level).await?;
-        self.recovery_pending = false;
-        self.established.clear();
+        let records = self.append_alone(all, level).await?;
+        self.expect_nothing();
         self.unrecorded_stop = None;
         self.queued.clear();
+        Ok(records)
+    }
+
+    /// Appends records with nothing in front of them: what recovery has to say waits.
+    ///
+    /// # Errors
+    /// As the store; memory is unchanged then.
+    pub(crate) async fn append_alone(
+        &mut self,
+        bodies: Vec<Body>,
+        level: Level,
+    ) -> Result<Vec<Record>, StoreError> {
+        let at = self.clock.now();
+        let drafts = bodies.into_iter().map(|body| Draft::new(at, body)).collect();
+        let records = self.log.append(drafts, level).await?;
         self.records.extend(records.iter().map(|r| (r.seq(), r.clone())));
         self.unshown.extend(records.iter().cloned());
         self.durable |= level == Level::Synced;
@@ -175,7 +186,12 @@ impl<L: SessionLog> Session<L> {
             self.queue(body);
             return Ok(());
         }
-        self.append(vec![body], Level::Synced).await.map(|_| ())
+        // A setting is no reason to settle interrupted work, or to take it for suspended.
+        let mut all = self.queued.clone();
+        all.push(body);
+        self.append_alone(all, Level::Synced).await?;
+        self.queued.clear();
+        Ok(())
     }
 
     /// Sets the model from here on.
@@ -284,69 +300,38 @@ impl<L: SessionLog> Session<L> {
         self.unrecorded_stop = Some(run);
     }
 
-    fn recovery(&self) -> Vec<Body> {
-        let context = self.whole_context();
+    /// Nothing is left open, or whoever drives the run takes care of it.
+    pub(crate) fn expect_nothing(&mut self) {
+        self.recovery_pending = false;
+        self.left_open = Findings::default();
+    }
+
+    /// Everything in force; a stop for which there was no room on the disk is in it.
+    pub(crate) fn checkpoint_with_stop(&self) -> Checkpoint {
         let mut in_force = self.state().in_force.clone();
         if let Some(open) = in_force.open_run.as_mut() {
             open.stopping |= self.unrecorded_stop == Some(open.run);
         }
-        recovery::settle(&in_force, &context.unanswered, &self.established)
+        in_force
     }
 
-    /// Has the tools find out what became of the effects whose results are missing; what they say is
-    /// written with the first append. `here` is this process. Stores large outputs and appends nothing.
-    ///
-    /// # Errors
-    /// As the store.
-    pub async fn establish<T: Tools>(&mut self, tools: &T, here: &Owner) -> Result<(), StoreError> {
-        for OpenAction { action, .. } in self.state().in_force.open_actions.clone() {
-            let before = match &action.before {
-                Some(blob) => self.log.blob(blob).await.ok(),
-                None => None,
-            };
-            let call = self.call_of(&action);
-            let begun = Begun { action: &action, call: call.as_ref(), before, here };
-            let (Settlement::Told(output) | Settlement::Running(output)) =
-                tools.establish(begun).await;
-            let result = self.found(&action, output).await?;
-            self.established.insert((action.call_seq, action.call_id), result);
-        }
-        Ok(())
+    /// The calls of the context that have no result.
+    pub(crate) fn unanswered(&self) -> Vec<Unanswered> {
+        self.whole_context().unanswered
     }
 
-    /// The call of an intent, as far as its record is at hand and only one call has that id.
-    fn call_of(&self, action: &Action) -> Option<ToolCall> {
-        let Body::Message(message) = self.records.get(&action.call_seq)?.body() else {
-            return None;
-        };
-        let Message::Assistant(reply) = &**message else { return None };
-        let mut calls = reply.calls().filter(|call| call.id == action.call_id);
-        let call = calls.next().filter(|call| call.name == action.tool)?;
-        calls.next().is_none().then(|| call.clone())
+    /// The active records, in the order of the log.
+    pub(crate) fn active(&self) -> Vec<&Record> {
+        self.records.values().collect()
     }
 
-    async fn found(&mut self, action: &Action, mut output: ToolOutput) -> Result<Body, StoreError> {
-        blobs::store_large(&mut self.log, &mut output.content).await?;
-        let whole = match &output.whole {
-            Some(bytes) => Some(blobs::store_bytes(&mut self.log, bytes).await?),
-            None => None,
-        };
-        let unknown = output.outcome == Outcome::Unknown;
-        let result = ToolMessage {
-            call_id: action.call_id.clone(),
-            call_seq: Some(action.call_seq),
-            name: action.tool.clone(),
-            content: output.content,
-            whole,
-            is_error: output.is_error,
-            outcome: output.outcome,
-            established: if unknown { Source::Recovery } else { Source::Traces },
-        };
-        fit::result(&mut self.log, result).await
+    /// An active record.
+    pub(crate) fn record(&self, seq: Seq) -> Option<&Record> {
+        self.records.get(&seq)
     }
 
     /// What recovery will write with the first append; for people.
     pub fn pending_recovery(&self) -> Vec<Body> {
-        if self.recovery_pending { self.recovery() } else { Vec::new() }
+        if self.recovery_pending { self.settling(Then::Anew) } else { Vec::new() }
     }
 }

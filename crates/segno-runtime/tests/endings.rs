@@ -103,6 +103,20 @@ fn calls(text: &str) -> Comes {
     Comes::Reply(vec![AssistantBlock::text(text), AssistantBlock::call("a", "read", "{}")])
 }
 
+/// Text that was streamed before a stream broke was paid for: it is kept, the model is told that it was cut
+/// off, and goes on from there. Covers: G6, #124.
+#[tokio::test]
+async fn what_was_streamed_before_a_retry_is_kept() {
+    let broken = Comes::Fails("half an ans", ModelErrorKind::Broken);
+    let mut scene = Scene::new(&[broken, Comes::Fails("", ModelErrorKind::Busy)]);
+    let finished = scene.run(env(&Stop::never()), &mut ()).await;
+    assert_eq!((finished.end, finished.text.as_str()), (RunEnd::Completed, "ok"));
+    let log = scene.log();
+    assert!(log.contains("request 1\npartial(half an ans Broken)\nuser("), "{log}");
+    let seen = scene.model.seen().pop().expect("asked");
+    assert!(seen.starts_with("user: go\nassistant: half an ans\nuser: "), "{seen}");
+}
+
 /// Text that was streamed before a call failed for good is kept, marked as broken off. Covers: G6, #124.
 #[tokio::test]
 async fn what_was_streamed_before_a_failure_is_kept() {

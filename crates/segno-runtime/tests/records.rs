@@ -5,7 +5,7 @@ mod support;
 
 use segno_model::record::*;
 use segno_model::store::{HeldSession as _, Judged, Level, SessionStore as _, StoreError};
-use segno_model::{Record, Seq, SessionId};
+use segno_model::{Record, Seq, SessionId, Standing};
 use segno_runtime::*;
 use segno_testkit::sessions;
 use segno_testkit::strict_store::{StrictLog, StrictStore};
@@ -201,12 +201,32 @@ async fn recovery_survives_a_failed_append_and_comes_first() {
     session.queue(thinking("high"));
     let full = StoreError::NoRoom("the log".to_owned());
     session.log_mut().watch.faults.lock().expect("faults").insert(0, full);
-    session.set_name("a name").await.expect_err("no room");
+    session.begin_compaction().await.expect_err("no room");
+    session.begin_compaction().await.expect("room");
     session.set_name("a name").await.expect("room");
-    session.set_name("another").await.expect("room");
-    let ends = "action a\nresult(a Unknown Recovery)\nrun 1 Suspended\nthinking\nname\nname";
+    let ends = "action a\nresult(a Unknown Recovery)\nrun 1 Suspended\nthinking\ncompaction\nname";
     let log = log_text(&store, &id());
     assert!(log.ends_with(ends), "{log}");
+}
+
+/// Naming interrupted work, or changing a setting of it, does not settle it, and does not make a crash a
+/// suspension. Covers: G9.
+#[tokio::test]
+async fn a_setting_leaves_interrupted_work_as_it_is() {
+    let mut scene = Scene::new();
+    let tools = PlannedTools::new(&scene.store);
+    let killed = StoreError::Poisoned("killed".to_owned());
+    scene.watch.faults.lock().expect("faults").insert(4, killed);
+    scene.run(&[Say::Calls(&[("a", "write")])], &tools).await.expect_err("killed");
+    let store = scene.store.clone();
+    drop(scene);
+    store.crash(usize::MAX);
+    let mut session = reopen(&store).await;
+    session.set_name("a name").await.expect("named");
+    session.set_thinking("high").await.expect("set");
+    assert_eq!(session.standing(), Standing::Interrupted);
+    assert!(log_text(&store, &id()).ends_with("action a\nname\nthinking"));
+    assert_eq!(session.pending_recovery().len(), 2, "it is still to be settled");
 }
 
 /// Setting what is in force already writes nothing; choosing it in person does. Covers: G10.

@@ -102,6 +102,7 @@ impl Scene {
             sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
             owner: Owner::default(),
             retry: RetryPolicy { max_attempts: 1, ..RetryPolicy::default() },
+            limits: segno_runtime::Limits::default(),
         };
         Agent::new(session, tools, around, world)
     }

@@ -13,8 +13,8 @@ use segno_model::record::{
 };
 use segno_model::store::{Ids, Level, Opened, SessionLog, SessionStore};
 use segno_runtime::{
-    Answer, Event, Model, ModelError, ModelRequest, RetryPolicy, RunEnv, Session, StopHandle,
-    StreamEvent, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
+    Answer, Event, Limits, Model, ModelError, ModelRequest, RetryPolicy, RunEnv, Session,
+    StopHandle, StreamEvent, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
 };
 use segno_store::{FileStore, RealDisk, SystemClock, UuidIds};
 use segno_testkit::sessions;
@@ -107,6 +107,7 @@ fn step(store: &FileStore<RealDisk>, records: usize) -> Done<Duration> {
         owner: segno_store::this_process(&SystemClock),
         retry: RetryPolicy::default(),
         max_requests: None,
+        limits: Limits::default(),
         sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
         stop,
     };

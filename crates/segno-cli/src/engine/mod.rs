@@ -29,7 +29,7 @@ use segno_model::record::{FORMAT, Header, RunEnd};
 use segno_model::store::{
     DamagedSession as _, HeldSession as _, Ids as _, Judged, SessionStore as _, StoreError,
 };
-use segno_runtime::{RetryPolicy, Session};
+use segno_runtime::{Limits, RetryPolicy, Session};
 use segno_store::{FileDamaged, SystemClock, UuidIds, this_process};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -246,6 +246,7 @@ fn world() -> World {
         sleep: Arc::new(|ms| Box::pin(tokio::time::sleep(Duration::from_millis(ms)))),
         owner: this_process(&SystemClock),
         retry: RetryPolicy::default(),
+        limits: Limits::default(),
     }
 }
 

@@ -165,6 +165,10 @@ impl Observer for TextWatch<'_> {
                 self.line(Text::line(Tone::Warning, &text));
             }
             Event::ToolStarted(call) | Event::ToolNotRun(call) => self.line(call_line(call)),
+            Event::Reattached { tool, .. } => {
+                let text = format!("a `{tool}` call still runs; waiting for its end");
+                self.line(Text::line(Tone::Warning, &text));
+            }
             Event::ToolProgress { call_id, progress } => self.progress(call_id, &progress),
             Event::Paused { reason } => {
                 self.line(Text::line(Tone::Warning, &format!("waiting: {reason}")));
@@ -289,6 +293,9 @@ impl Observer for JsonWatch<'_> {
             Event::ToolNotRun(call) => {
                 json!({"event": "tool_not_run", "call_id": call.id, "tool": call.name,
                     "arguments": call.arguments})
+            }
+            Event::Reattached { call_id, tool } => {
+                json!({"event": "tool_reattached", "call_id": call_id, "tool": tool})
             }
             Event::ToolProgress { call_id, progress: Progress::Output(text) } => {
                 json!({"event": "tool_output", "call_id": call_id, "text": text})

@@ -120,5 +120,6 @@ fn turns_above(tree: &Tree<'_>) -> HashMap<Seq, Seq> {
 
 /// Whether somebody knew more about the outcome than that it is unknown.
 fn is_real(result: &ToolMessage) -> bool {
-    !(result.outcome == Outcome::Unknown && result.established == Established::Recovery)
+    let silent = matches!(result.outcome, Outcome::Unknown | Outcome::NotRecorded);
+    !(silent && result.established == Established::Recovery)
 }

@@ -237,6 +237,8 @@ pub enum Outcome {
     NotRun,
     /// It was ended by the user's stop; it may be half done.
     Stopped,
+    /// It only reads, and what it read was not recorded.
+    NotRecorded,
     /// Nobody knows (G7).
     Unknown,
 }

@@ -7,7 +7,7 @@ use segno_model::inbox::Inbox;
 use segno_model::record::*;
 use segno_model::state::State;
 use segno_model::store::*;
-use segno_model::{Pos, Record, Timestamp};
+use segno_model::{Pos, Record, Seq, Timestamp};
 use segno_runtime::*;
 use segno_testkit::sim_clock::SimClock;
 use segno_testkit::strict_store::StrictStore;
@@ -206,6 +206,12 @@ impl<L: SessionLog + Sync> SessionLog for Watched<L> {
     async fn clear_inbox(&mut self) -> Result<(), StoreError> {
         self.log.clear_inbox().await
     }
+    async fn save_draft(&mut self, request: Seq, more: &str) -> Result<(), StoreError> {
+        self.log.save_draft(request, more).await
+    }
+    async fn draft(&self) -> Result<Option<DraftText>, StoreError> {
+        self.log.draft().await
+    }
     async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {
         if self.watch.fail_reading.load(Ordering::SeqCst) {
             return Err(StoreError::refused("it cannot be read"));
@@ -230,6 +236,7 @@ pub fn env(stop: &Stop) -> RunEnv<'static> {
         owner: Owner { pid: 7, host: "h".to_owned(), boot: "b".to_owned(), ..Owner::default() },
         retry: RetryPolicy::default(),
         max_requests: None,
+        limits: Limits::default(),
         sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
         stop: stop.clone(),
     }

@@ -191,6 +191,7 @@ fn result_lines(seq: Seq, result: &ToolMessage, columns: usize) -> Vec<Text> {
         Outcome::Denied => ("denied", Tone::Warning),
         Outcome::NotRun => ("did not run", Tone::Warning),
         Outcome::Stopped => ("stopped", Tone::Warning),
+        Outcome::NotRecorded => ("not recorded", Tone::Warning),
         Outcome::Unknown => ("outcome unknown", Tone::Warning),
     };
     let mut lines = vec![who(seq, &format!("{}: {word}", result.name), tone)];
