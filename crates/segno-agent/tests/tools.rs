@@ -7,7 +7,7 @@
 mod support;
 
 use segno_model::record::{Block, Outcome, ReplayClass, StepStatus};
-use segno_runtime::{Tools, Verdict};
+use segno_runtime::{ToolPlan, Tools, Verdict};
 use serde_json::json;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -343,24 +343,75 @@ async fn a_diff_and_an_error_stay_short_on_large_files() {
         .await;
 }
 
-/// The intent names what was there and what will be, and `run` refuses to write over anything else.
-/// Covers: G7.
+/// The intent names what was there, what will be, and the file that becomes it; and nothing is written
+/// over anything else. Covers: G7.
 #[tokio::test]
 async fn a_write_goes_only_over_what_it_was_judged_over() {
     let place = Place::new();
-    place.file("f", "judged");
     let call = place.tool_call("write", &json!({"path": "f", "content": "new"}).to_string());
+    for (changed, said) in [
+        ("judged", "changed since"),
+        ("prepared", "changed by someone else"),
+        ("never", "changed f"),
+    ] {
+        place.file("f", "judged");
+        let Verdict::Run(plan) = place.tools.judge(&call).await else { panic!("allowed") };
+        assert_eq!(plan.class, ReplayClass::Verified);
+        if changed == "judged" {
+            place.file("f", "somebody else's");
+        }
+        let output = match place.tools.prepare(&call, plan).await {
+            Ok(plan) => {
+                assert_eq!(plan.before.as_deref(), Some(&b"judged"[..]));
+                let probe = plan.probe.unwrap();
+                let probe: serde_json::Value = serde_json::from_str(probe.get()).unwrap();
+                assert_eq!(probe["old_sha256"], segno_model::id::sha256_hex(b"judged"));
+                assert_eq!(probe["new_sha256"], segno_model::id::sha256_hex(b"new"));
+                assert_eq!(probe["way"], "exchange");
+                assert_eq!(probe["path"], place.path("f").to_str().unwrap());
+                let temp = place.path(probe["temp"].as_str().unwrap());
+                assert_eq!(fs::read(&temp).unwrap(), b"new");
+                assert_eq!(fs::metadata(&temp).unwrap().ino(), probe["ino"].as_u64().unwrap());
+                if changed == "prepared" {
+                    place.file("f", "somebody else's");
+                }
+                place.run(&call).await
+            }
+            Err(output) => output,
+        };
+        assert!(text(&output).contains(said), "{}", text(&output));
+        let after = if changed == "never" { "new" } else { "somebody else's" };
+        assert_eq!((output.is_error, place.read("f").as_str()), (changed != "never", after));
+        place.assert_no_temp_files();
+    }
+}
+
+/// What was prepared and does not run leaves nothing; what was never prepared does not run.
+#[tokio::test]
+async fn a_change_that_does_not_happen_leaves_nothing() {
+    let place = Place::new();
+    place.file("f", "old");
+    for path in ["f", "a/b/new"] {
+        let call = place.tool_call("write", &json!({"path": path, "content": "x"}).to_string());
+        let Verdict::Run(plan) = place.tools.judge(&call).await else { panic!("allowed") };
+        place.tools.prepare(&call, plan).await.unwrap();
+        place.tools.discard(&call).await;
+        assert!(place.run(&call).await.is_error);
+        assert_eq!((place.read("f"), place.names()), ("old".to_owned(), vec!["f".to_owned()]));
+    }
+}
+
+/// Above a size what a file held is not kept, and what became of a change is not promised. Covers: G7.
+#[tokio::test]
+async fn a_large_file_is_changed_without_the_promise() {
+    let place = Place::new();
+    place.file("f", &"x".repeat((16 << 20) + 1));
+    let call = place.tool_call("write", r#"{"path":"f","content":"small"}"#);
     let Verdict::Run(plan) = place.tools.judge(&call).await else { panic!("allowed") };
-    assert_eq!(plan.class, ReplayClass::Verified);
-    let probe: serde_json::Value = serde_json::from_str(plan.probe.unwrap().get()).unwrap();
-    assert_eq!(probe["old_sha256"], segno_model::id::sha256_hex(b"judged"));
-    assert_eq!(probe["new_sha256"], segno_model::id::sha256_hex(b"new"));
-    assert_eq!(probe["way"], "rename");
-    assert_eq!(probe["path"], place.path("f").to_str().unwrap());
-    place.file("f", "somebody else's");
-    let output = place.run(&call).await;
-    assert!(output.is_error && text(&output).contains("changed since"), "{}", text(&output));
-    assert_eq!(place.read("f"), "somebody else's");
+    let plan = place.tools.prepare(&call, plan).await.unwrap();
+    assert_eq!((plan.class, plan.before), (ReplayClass::Opaque, None));
+    assert!(!place.run(&call).await.is_error);
+    assert_eq!(place.read("f"), "small");
 }
 
 /// Two edits of one reply to one file both happen, also when both were judged first.
@@ -372,10 +423,16 @@ async fn sibling_edits_of_one_file_add_up() {
         place.tool_call("edit", &json!({"path": "f", "old_text": old, "new_text": new}).to_string())
     };
     let (first, second) = (edit("one", "1"), edit("two", "2"));
-    place.tools.judge(&first).await;
-    place.tools.judge(&second).await;
-    assert!(!place.run(&first).await.is_error);
-    assert!(!place.run(&second).await.is_error);
+    let mut plans = Vec::new();
+    for call in [&first, &second] {
+        let Verdict::Run(plan) = place.tools.judge(call).await else { panic!("allowed") };
+        plans.push(plan);
+    }
+    // The same subject: the runtime prepares the second when the first has run.
+    assert_eq!(plans[0].subject, plans[1].subject);
+    for (call, plan) in [&first, &second].into_iter().zip(plans) {
+        assert!(!place.carry_out(call, plan).await.is_error);
+    }
     assert_eq!(place.read("f"), "1 2\n");
 }
 
@@ -398,7 +455,7 @@ async fn calls_of_one_reply_build_on_each_other() {
         assert!(matches!(place.tools.judge(call).await, Verdict::Run(_)), "{call:?}");
     }
     for call in &calls {
-        let output = place.run(call).await;
+        let output = place.carry_out(call, ToolPlan::new(ReplayClass::Verified)).await;
         assert!(!output.is_error, "{call:?}: {}", text(&output));
     }
     assert_eq!(place.read("f"), "four\nsix\n");
@@ -420,12 +477,13 @@ async fn a_write_goes_where_it_was_judged_to_go() {
         place.tools.judge(&call).await;
         fs::remove_file(place.path("link")).unwrap();
         symlink("b", place.path("link")).unwrap();
-        let output = place.run(&call).await;
+        let output = place.carry_out(&call, ToolPlan::new(ReplayClass::Verified)).await;
         assert!(text(&output).contains("not where this path led"), "{}", text(&output));
         assert_eq!((place.read("a"), place.read("b")), ("inside".into(), "inside".into()));
     }
     let unjudged = place.tool_call("write", r#"{"path":"new","content":"x"}"#);
-    assert!(place.run(&unjudged).await.is_error);
+    let plan = ToolPlan::new(ReplayClass::Verified);
+    assert!(place.carry_out(&unjudged, plan).await.is_error);
     assert!(!place.path("new").exists());
 }
 
@@ -435,6 +493,7 @@ async fn a_probe_says_absent_and_where_links_lead() {
     symlink("real", place.path("link")).unwrap();
     let call = place.tool_call("write", r#"{"path":"link","content":"x"}"#);
     let Verdict::Run(plan) = place.tools.judge(&call).await else { panic!("allowed") };
+    let plan = place.tools.prepare(&call, plan).await.unwrap();
     let probe: serde_json::Value = serde_json::from_str(plan.probe.unwrap().get()).unwrap();
     assert_eq!(probe["old_sha256"], serde_json::Value::Null);
     assert_eq!(probe["way"], "new");

@@ -117,6 +117,7 @@ pub async fn run<L: SessionLog, M: Model, T: Tools>(
         driver.session.establish(tools, &driver.env.owner).await?;
     }
     driver.begin(input).await?;
+    tools.settled().await;
     driver.drive().await
 }
 

@@ -75,6 +75,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let bodies = self.session.pending_recovery();
         self.append_alone(bodies, Level::Synced).await?;
         self.session.expect_nothing();
+        self.tools.settled().await;
         Ok(Finished { end: RunEnd::Stopped, reason: None, text: String::new(), error: None })
     }
 
@@ -85,6 +86,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         self.session.establish(self.tools, &self.env.owner).await?;
         let running = self.session.left_open.take_running();
         self.settle().await?;
+        self.tools.settled().await;
         let (signal, inner) = StopHandle::new();
         self.wait_for(running, &signal, &inner).await?;
         if let Some(kind) = self.env.stop.kind() {

@@ -207,6 +207,11 @@ pub trait Tools: Send + Sync {
         async { Settlement::Told(ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown)) }
     }
 
+    /// What [`Tools::establish`] told is on disk: the traces that it was read off may go.
+    fn settled(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
     /// Waits for the end of an effect of which [`Tools::establish`] said that it runs. Returns early with
     /// [`Outcome::Stopped`] on a stop, as [`Tools::run`] does.
     fn reattach(

@@ -4,8 +4,8 @@
 //! Must not: guess; what is not found exactly once is an error that helps to find it.
 
 use super::change::Change;
+use super::change::Old;
 use super::error::ToolError;
-use super::replace::Old;
 use super::workspace::Workspace;
 use memchr::memmem;
 use serde::Deserialize;
@@ -44,6 +44,11 @@ pub(crate) fn plan(workspace: &Workspace, args: &Args) -> Result<Change, ToolErr
     let (new, count) = substitute(content, args, &shown)?;
     let note = if count > 1 { format!("({count} places)\n") } else { String::new() };
     Ok(Change { path, shown, old, new, note })
+}
+
+/// What an edit makes of `content`, if it fits.
+pub(crate) fn applied(content: &[u8], args: &Args) -> Option<Vec<u8>> {
+    substitute(content, args, "").ok().map(|(new, _)| new)
 }
 
 /// The new content and the number of places that changed.

@@ -2,7 +2,8 @@
 //!
 //! Responsible for: understanding a call, judging it by the permissions, and running it. Must not: write
 //! records, or talk to a person itself; an [`Asker`] does. Replay classes: `read`, `grep`, `find`, `ls`
-//! and `todo` are `read`; `write` and `edit` are `verified`, with the facts in the intent's probe;
+//! and `todo` are `read`; `write` and `edit` are `verified`, with the facts in the intent's probe (large
+//! files are `opaque`: what they held before is not kept);
 //! `bash` is `opaque`: after a crash nobody can tell what became of a command.
 
 mod bash;
@@ -10,13 +11,13 @@ mod change;
 mod cut;
 mod diff;
 mod edit;
+mod edits;
 mod error;
 mod find;
 mod grep;
 mod ls;
 mod reach;
 mod read;
-mod replace;
 mod request;
 mod todo;
 mod walk;
@@ -29,12 +30,15 @@ pub use workspace::Place;
 
 use crate::permission::command::judge;
 use crate::permission::{CommandWish, Decision, Memory, Mode, Offers, PrefixRule, Wish, refusal};
-use change::{Change, Probe};
+use change::{Change, Temps};
+use edits::Edits;
 use error::ToolError;
 use request::Request;
-use segno_model::record::{ReplayClass, ToolCall};
-use segno_runtime::{Answer, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict};
-use std::collections::HashMap;
+use segno_model::context::UNKNOWN_OUTCOME;
+use segno_model::record::{Outcome, ReplayClass, ToolCall};
+use segno_runtime::{
+    Answer, Begun, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
+};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -42,8 +46,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use walk::Cancel;
 use workspace::Workspace;
 
-/// How many judged and not yet run writes are remembered.
-const MAX_PLANNED: usize = 4096;
 /// How much of a change a question shows.
 const MAX_PREVIEW: usize = 8 << 10;
 
@@ -89,6 +91,9 @@ pub trait Asker: Send + Sync {
 
 /// What a [`Toolbox`] is made of.
 pub struct ToolboxConfig {
+    /// The session's id and the host that its intents name: by them the files are recognised that a dead
+    /// process of the same session left beside those that it was changing.
+    pub session: (String, String),
     /// The working directory.
     pub cwd: PathBuf,
     /// The project's root: changes within it are the project's. The working directory, when unknown.
@@ -114,19 +119,10 @@ pub struct Toolbox {
     asker: Option<Arc<dyn Asker>>,
     mode: Mutex<Mode>,
     memory: Mutex<Memory>,
-    planned: Arc<Mutex<HashMap<ToolCallKey, Planned>>>,
+    edits: Arc<Edits>,
 }
 
 type ToolCallKey = (String, String, String);
-
-/// What a `write` or `edit` call was judged to be about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Planned {
-    /// Where the path led.
-    path: PathBuf,
-    /// The hash of what was there.
-    old: Option<String>,
-}
 
 /// A call that was understood and looked at.
 struct Examined {
@@ -150,7 +146,7 @@ impl Toolbox {
             asker: config.asker,
             mode: Mutex::new(config.mode),
             memory: Mutex::new(Memory::new(config.rules)),
-            planned: Arc::default(),
+            edits: Arc::new(Edits::new(Temps::new(&config.session.0, &config.session.1))),
         }
     }
 
@@ -183,11 +179,11 @@ impl Toolbox {
         .await
     }
 
-    fn verdict(&self, call: &ToolCall, examined: &Examined) -> Result<Verdict, ToolError> {
-        let plan = self.tool_plan(call, examined)?;
+    fn verdict(&self, call: &ToolCall, examined: &Examined) -> Verdict {
+        let plan = self.tool_plan(call, examined);
         let mode = self.mode();
         let memory = lock(&self.memory);
-        Ok(match memory.decide(mode, &examined.wish) {
+        match memory.decide(mode, &examined.wish) {
             Decision::Allow => Verdict::Run(plan),
             Decision::Ask if self.asker.is_some() => {
                 Verdict::Ask { question: self.question(examined), plan }
@@ -195,31 +191,18 @@ impl Toolbox {
             Decision::Ask | Decision::Refuse => {
                 Verdict::Refuse(ToolOutput::denied(refusal(mode, &examined.wish, &memory)))
             }
-        })
+        }
     }
 
-    fn tool_plan(&self, call: &ToolCall, examined: &Examined) -> Result<ToolPlan, ToolError> {
-        let class = match (&examined.request, &examined.change) {
-            (Request::Bash(_), _) => ReplayClass::Opaque,
-            (Request::Write(_) | Request::Edit(_), _) => ReplayClass::Verified,
+    fn tool_plan(&self, call: &ToolCall, examined: &Examined) -> ToolPlan {
+        let class = match &examined.request {
+            Request::Bash(_) => ReplayClass::Opaque,
+            Request::Write(_) | Request::Edit(_) => ReplayClass::Verified,
             _ => ReplayClass::Read,
         };
-        let Wish::Write(path, _) = &examined.wish else {
-            return Ok(ToolPlan::new(class));
-        };
-        let old = examined.change.as_ref().and_then(|change| change.old.sha256());
-        let mut planned = lock(&self.planned);
-        if planned.len() >= MAX_PLANNED {
-            planned.clear();
-        }
-        planned.insert(key(call), Planned { path: path.clone(), old });
-        let probe = match &examined.change {
-            Some(change) => change.probe()?,
-            None => Probe::unplanned(path),
-        };
-        let probe = serde_json::value::to_raw_value(&probe)
-            .map_err(|e| ToolError::Refused(e.to_string()))?;
-        Ok(ToolPlan { probe: Some(probe), ..ToolPlan::new(class) })
+        let Wish::Write(path, _) = &examined.wish else { return ToolPlan::new(class) };
+        self.edits.judged(call, path, examined.change.as_ref());
+        ToolPlan { subject: Some(change::subject(path)), ..ToolPlan::new(class) }
     }
 
     fn question(&self, examined: &Examined) -> String {
@@ -288,6 +271,7 @@ impl Toolbox {
     async fn execute(&self, call: &ToolCall, run: &ToolRun<'_>) -> Result<ToolOutput, ToolError> {
         let request = Request::parse(call)?;
         if let Some(kind) = run.stop.kind() {
+            self.discard(call).await;
             return Err(ToolError::NotStarted(kind));
         }
         if let Request::Bash(args) = &request {
@@ -296,10 +280,10 @@ impl Toolbox {
         let workspace = Arc::clone(&self.workspace);
         let cancel = Cancel::default();
         let seen = cancel.clone();
-        let (key, planned) = (key(call), Arc::clone(&self.planned));
-        let work = blocking(move || match plan(&workspace, &request)? {
-            Some(change) => carry_out(&change, &request, &key, &planned),
-            None => look(&workspace, request, &seen),
+        let (call, edits) = (call.clone(), Arc::clone(&self.edits));
+        let work = blocking(move || match &request {
+            Request::Write(_) | Request::Edit(_) => edits.carry_out(&call),
+            _ => look(&workspace, request, &seen),
         });
         tokio::pin!(work);
         tokio::select! {
@@ -319,11 +303,10 @@ impl Tools for Toolbox {
     }
 
     async fn judge(&self, call: &ToolCall) -> Verdict {
-        let judged = match self.examine(call).await {
+        match self.examine(call).await {
             Ok(examined) => self.verdict(call, &examined),
-            Err(error) => Err(error),
-        };
-        judged.unwrap_or_else(|error| Verdict::Refuse(error.output(&self.workspace)))
+            Err(error) => Verdict::Refuse(error.output(&self.workspace)),
+        }
     }
 
     async fn ask(&self, call: &ToolCall, question: &str) -> Answer {
@@ -334,41 +317,40 @@ impl Tools for Toolbox {
         })
     }
 
+    async fn prepare(&self, call: &ToolCall, given: ToolPlan) -> Result<ToolPlan, ToolOutput> {
+        let Ok(request @ (Request::Write(_) | Request::Edit(_))) = Request::parse(call) else {
+            return Ok(given);
+        };
+        let (edits, workspace) = (Arc::clone(&self.edits), Arc::clone(&self.workspace));
+        let call = call.clone();
+        match blocking(move || edits.prepare(&call, &request, &workspace, given)).await {
+            Ok(prepared) => prepared,
+            Err(error) => Err(error.output(&self.workspace)),
+        }
+    }
+
+    async fn discard(&self, call: &ToolCall) {
+        let (edits, call) = (Arc::clone(&self.edits), call.clone());
+        let discarded = tokio::task::spawn_blocking(move || edits.discard(&call));
+        let _ = discarded.await;
+    }
+
+    async fn establish(&self, begun: Begun<'_>) -> Settlement {
+        Settlement::Told(match begun.action.tool.as_str() {
+            "write" | "edit" => self.edits.establish(&begun, &self.workspace),
+            _ => ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown),
+        })
+    }
+
+    async fn settled(&self) {
+        let edits = Arc::clone(&self.edits);
+        let settled = tokio::task::spawn_blocking(move || edits.settled());
+        let _ = settled.await;
+    }
+
     async fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> ToolOutput {
         self.execute(call, &run).await.unwrap_or_else(|error| error.output(&self.workspace))
     }
-}
-
-/// Makes a change, if it is still the one that was judged.
-fn carry_out(
-    change: &Change,
-    request: &Request,
-    key: &ToolCallKey,
-    planned: &Mutex<HashMap<ToolCallKey, Planned>>,
-) -> Result<ToolOutput, ToolError> {
-    let (shown, old) = (&change.shown, change.old.sha256());
-    let judged = lock(planned).remove(key);
-    let refuse = |why: &str| Err(ToolError::Refused(format!("{shown} {why}; nothing was written")));
-    match judged {
-        Some(judged) if judged.path != change.path => {
-            return refuse("is not where this path led when the call was judged");
-        }
-        // An edit says itself what it expects; a whole new content is only right over what was seen.
-        Some(judged) if matches!(request, Request::Write(_)) && judged.old != old => {
-            return refuse("was changed since this call was judged; read it again");
-        }
-        Some(_) => {}
-        None => return refuse("is to be changed by a call that was not judged"),
-    }
-    let output = change.apply()?;
-    // Calls of the same reply that were judged over the same content now stand over this one.
-    let new = segno_model::id::sha256_hex(&change.new);
-    for other in lock(planned).values_mut() {
-        if other.path == change.path && other.old == old {
-            other.old = Some(new.clone());
-        }
-    }
-    Ok(output)
 }
 
 /// Runs what changes nothing.

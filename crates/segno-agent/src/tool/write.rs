@@ -4,8 +4,8 @@
 //! may.
 
 use super::change::Change;
+use super::change::Old;
 use super::error::ToolError;
-use super::replace::Old;
 use super::workspace::Workspace;
 use serde::Deserialize;
 

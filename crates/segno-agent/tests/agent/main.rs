@@ -26,6 +26,11 @@ rule summary
   new-prefix
   say "<summary>They talked about numbers.</summary>"
 
+rule change
+  when last user
+  when prompt line "change " capture file until line
+  call edit {"path": "{file}", "old_text": "one", "new_text": "uno"}
+
 rule read
   when last user
   when prompt line "read " capture file until line
@@ -88,6 +93,7 @@ impl Scene {
         around: Surroundings,
     ) -> Agent<StrictLog, Toolbox> {
         let tools = Toolbox::new(ToolboxConfig {
+            session: (id().to_string(), "h".to_owned()),
             cwd: self.dir.path().to_owned(),
             root: self.dir.path().to_owned(),
             home: None,
@@ -100,7 +106,7 @@ impl Scene {
         let world = World {
             clock: Arc::new(SimClock::default()),
             sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
-            owner: Owner::default(),
+            owner: Owner { host: "h".to_owned(), ..Owner::default() },
             retry: RetryPolicy { max_attempts: 1, ..RetryPolicy::default() },
             limits: segno_runtime::Limits::default(),
         };
@@ -310,6 +316,52 @@ async fn compaction_settles_what_a_crash_left_open() {
     assert!(context.unanswered.is_empty());
     scene.say(&mut agent, "four?").await;
     assert!(scene.server.violations().is_empty(), "{:?}", scene.server.violations());
+}
+
+/// Power is lost at every write of a turn with an edit: the file holds the old or the new content whole,
+/// the next process says which, and nothing is left beside it. Covers: G4, G7.
+#[tokio::test]
+async fn power_lost_at_every_write_of_an_edit() {
+    let mut told = std::collections::BTreeSet::new();
+    for fatal in 0..6 {
+        let scene = Scene::new(SCRIPT);
+        let mut agent = scene.begin(surroundings("SYSTEM A", &[]));
+        scene.say(&mut agent, "one?").await;
+        scene.store.fail_after(Op::Write, fatal, Fault::Broken);
+        let (_handle, stop) = StopHandle::new();
+        let (provider, input) = (scene.provider(), UserMessage::text("change a.txt"));
+        let mut observer = |_: Event<'_>| {};
+        let _ = agent.prompt(&provider, &model_ref(), input, &stop, &mut observer).await;
+        drop(agent);
+        scene.store.crash(usize::MAX);
+        let content = std::fs::read_to_string(scene.dir.path().join("a.txt")).expect("read");
+        let mut agent = scene.resume(surroundings("SYSTEM A", &[])).await;
+        scene.say(&mut agent, "three?").await;
+        let records = agent.session.records();
+        let result = records.iter().find_map(|r| match r.body() {
+            Body::Message(message) => match &**message {
+                segno_model::record::Message::Tool(result) => Some(result.clone()),
+                _ => None,
+            },
+            _ => None,
+        });
+        if let Some(result) = result {
+            let said = texts(&result.content);
+            match content.as_str() {
+                "uno\ntwo\n" => assert!(
+                    said.contains("changed a.txt") || said.contains("it was carried out: a.txt"),
+                    "{said}"
+                ),
+                "one\ntwo\n" => assert!(!said.contains("was carried out"), "{said}"),
+                other => panic!("a.txt holds {other:?}"),
+            }
+            told.insert(format!("{:?} {:?}", result.outcome, result.established));
+        }
+        let names = std::fs::read_dir(scene.dir.path()).expect("listed");
+        assert_eq!(names.count(), 1, "something is left beside a.txt");
+        assert!(scene.server.violations().is_empty(), "{:?}", scene.server.violations());
+    }
+    assert!(told.contains("Done Traces"), "{told:?}");
 }
 
 #[tokio::test]

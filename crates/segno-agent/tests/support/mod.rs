@@ -6,7 +6,7 @@
 use segno_agent::permission::{Mode, PrefixRule};
 use segno_agent::tool::{Asker, Asking, Question, Reply, Toolbox, ToolboxConfig};
 use segno_model::record::{Block, ToolCall};
-use segno_runtime::{Progress, Stop, StopHandle, ToolOutput, ToolRun, Tools, Verdict};
+use segno_runtime::{Progress, Stop, StopHandle, ToolOutput, ToolPlan, ToolRun, Tools, Verdict};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,7 @@ impl Place {
             path
         };
         let tools = Toolbox::new(ToolboxConfig {
+            session: ("a-session".to_owned(), "a-host".to_owned()),
             cwd: at("project"),
             root: at("project"),
             home: Some(at("home")),
@@ -91,19 +92,27 @@ impl Place {
         ToolCall { id, name: tool.to_owned(), arguments: arguments.to_owned() }
     }
 
-    /// Judges, asks where it has to, and runs.
+    /// Judges, asks where it has to, prepares and runs.
     pub(crate) async fn call(&self, tool: &str, arguments: &str) -> ToolOutput {
         let call = self.tool_call(tool, arguments);
         match self.tools.judge(&call).await {
-            Verdict::Run(_) => self.run(&call).await,
+            Verdict::Run(plan) => self.carry_out(&call, plan).await,
             Verdict::Refuse(output) => output,
-            Verdict::Ask { question, .. } => {
+            Verdict::Ask { question, plan } => {
                 let answer = self.tools.ask(&call, &question).await;
                 if answer.allowed {
-                    return self.run(&call).await;
+                    return self.carry_out(&call, plan).await;
                 }
                 ToolOutput::denied(answer.reason.unwrap_or_else(|| "no".to_owned()))
             }
+        }
+    }
+
+    /// Prepares and runs a call that was judged.
+    pub(crate) async fn carry_out(&self, call: &ToolCall, plan: ToolPlan) -> ToolOutput {
+        match self.tools.prepare(call, plan).await {
+            Ok(_) => self.run(call).await,
+            Err(output) => output,
         }
     }
 

@@ -184,7 +184,9 @@ impl Engine {
     ) -> Agent<Log, Toolbox> {
         let home = &self.stores.home;
         let config_dir = home.config.parent().map(PathBuf::from);
+        let world = world();
         let tools = Toolbox::new(ToolboxConfig {
+            session: (session.id().to_string(), world.owner.host.clone()),
             cwd: self.cwd.clone(),
             root: self.project.root.clone().unwrap_or_else(|| self.cwd.clone()),
             home: home.user.clone(),
@@ -198,7 +200,7 @@ impl Engine {
                 .collect(),
             asker,
         });
-        Agent::new(session, tools, self.surroundings(), world())
+        Agent::new(session, tools, self.surroundings(), world)
     }
 
     /// The permission mode: the option, the configuration, `ask`.
