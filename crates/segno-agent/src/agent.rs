@@ -9,8 +9,8 @@ use segno_model::Record;
 use segno_model::record::{Body, CompactionState, Message, ModelRef, UserMessage};
 use segno_model::store::{Clock, Owner, SessionLog, StoreError};
 use segno_runtime::{
-    Finished, Limits, Model, ModelError, Observer, RetryPolicy, RunEnv, RunError, Session, Sleep,
-    Stop, Tools, run, take_up,
+    Finished, InboxSource, Limits, Model, ModelError, Observer, RetryPolicy, RunEnv, RunError,
+    Session, Sleep, Stop, Tools, run, take_up,
 };
 use std::sync::Arc;
 
@@ -66,6 +66,8 @@ pub struct Agent<L: SessionLog, T: Tools> {
     pub session: Session<L>,
     /// The tools.
     pub tools: T,
+    /// Where others' inputs are looked for while the model or a tool is waited for.
+    pub inbox: Option<Arc<dyn InboxSource>>,
     surroundings: Surroundings,
     world: World,
 }
@@ -73,7 +75,7 @@ pub struct Agent<L: SessionLog, T: Tools> {
 impl<L: SessionLog, T: Tools> Agent<L, T> {
     /// An agent over a new or resumed session. Writes nothing.
     pub fn new(session: Session<L>, tools: T, surroundings: Surroundings, world: World) -> Self {
-        Self { session, tools, surroundings, world }
+        Self { session, tools, inbox: None, surroundings, world }
     }
 
     /// What the next input finds around it; call it when the surroundings may have changed.
@@ -126,6 +128,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
             limits: self.world.limits.clone(),
             sleep: Arc::clone(&self.world.sleep),
             stop: stop.clone(),
+            inbox: self.inbox.clone(),
         }
     }
 

@@ -23,8 +23,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use segno_model::Seq;
 use segno_model::record::{
-    Action, Approval, ApprovalState, BlobRef, Body, Established, Outcome, ReplayClass, Task,
-    ToolCall, ToolMessage,
+    Action, Approval, ApprovalState, BlobRef, Body, Established, InputFate, Outcome, ReplayClass,
+    Task, ToolCall, ToolMessage,
 };
 use segno_model::store::{Level, SessionLog};
 use std::collections::BTreeSet;
@@ -176,8 +176,11 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             self.append(vec![approval(call, call_seq, asked)], Level::Synced).await?;
         }
         let stop = self.env.stop.clone();
-        let answer = match either(self.tools.ask(call, question), stop.stopped()).await {
-            Either::First(answer) => answer,
+        let here = self.tools.ask(call, question);
+        let anybody = either(here, self.heard.answer(call_seq, &call.id));
+        let (answer, sent) = match either(anybody, stop.stopped()).await {
+            Either::First(Either::First(answer)) => (answer, None),
+            Either::First(Either::Second((answer, sent))) => (answer, Some(sent)),
             Either::Second(kind) => return Ok(Either::Second(kind)),
         };
         let answered = ApprovalState::Answered {
@@ -185,7 +188,11 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             scope: answer.scope.clone(),
             reason: answer.reason.as_deref().map(fit::sentence),
         };
-        self.append(vec![approval(call, call_seq, answered)], Level::Written).await?;
+        let mut bodies = vec![approval(call, call_seq, answered)];
+        // What somebody else sent is settled together with the answer, for good.
+        let level = if sent.is_some() { Level::Synced } else { Level::Written };
+        bodies.extend(sent.map(|sent| Body::Input(sent.event(InputFate::Acted))));
+        self.append(bodies, level).await?;
         Ok(Either::First(answer))
     }
 

@@ -10,6 +10,7 @@ mod effects;
 mod event;
 mod fit;
 pub mod import;
+mod inbox;
 mod limits;
 mod model;
 mod recovery;
@@ -23,6 +24,7 @@ mod tools;
 
 pub use blobs::LARGE_VALUE_BYTES;
 pub use event::{Event, Observer};
+pub use inbox::{Attended, Due, InboxSource, StoreInbox, Waiting};
 pub use limits::{Limits, SpendLimit};
 
 pub use model::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};

@@ -6,6 +6,7 @@
 
 use crate::draft::{Streamed, keep_draft};
 use crate::event::{Event, Observer};
+use crate::inbox::{Heard, InboxSource, Watcher};
 use crate::retry::{self, Next, RetryPolicy};
 use crate::session::Session;
 use crate::settling::cut_off;
@@ -52,6 +53,9 @@ pub struct RunEnv<'a> {
     pub sleep: Sleep,
     /// The user's stop or a shutdown.
     pub stop: Stop,
+    /// Where others' inputs are looked for while the model or a tool is waited for; at each safe step they
+    /// are looked for anyway.
+    pub inbox: Option<Arc<dyn InboxSource>>,
 }
 
 impl<'a> RunEnv<'a> {
@@ -69,6 +73,7 @@ impl<'a> RunEnv<'a> {
             limits: Limits::default(),
             sleep,
             stop: Stop::never(),
+            inbox: None,
         }
     }
 }
@@ -104,21 +109,26 @@ pub async fn run<L: SessionLog, M: Model, T: Tools>(
     session: &mut Session<L>,
     model: &M,
     tools: &T,
-    env: RunEnv<'_>,
+    mut env: RunEnv<'_>,
     mut input: UserMessage,
     observer: &mut dyn Observer,
 ) -> Result<Finished, RunError> {
     blobs::store_large(session.log_mut(), &mut input.content).await?;
+    session.attend_before_work(&mut env).await?;
     session.expect_open_work();
-    let mut driver = Driver::new(session, model, tools, env, observer);
-    if driver.session.standing() == Standing::Stopping {
-        driver.finish_stop().await?;
-    } else {
-        driver.session.establish(tools, &driver.env.owner).await?;
-    }
-    driver.begin(input).await?;
-    tools.settled().await;
-    driver.drive().await
+    let (watcher, heard) = Watcher::of(&mut env);
+    let mut driver = Driver::new(session, model, tools, env, heard, observer);
+    let work = async {
+        if driver.session.standing() == Standing::Stopping {
+            driver.finish_stop().await?;
+        } else {
+            driver.session.establish(tools, &driver.env.owner).await?;
+        }
+        driver.begin(input).await?;
+        tools.settled().await;
+        driver.drive().await
+    };
+    watcher.beside(work).await
 }
 
 /// Who runs it, as a record says.
@@ -132,6 +142,8 @@ pub(crate) struct Driver<'a, L: SessionLog, M, T> {
     model: &'a M,
     pub(crate) tools: &'a T,
     pub(crate) env: RunEnv<'a>,
+    /// What the watched inbox tells.
+    pub(crate) heard: Heard,
     pub(crate) observer: &'a mut dyn Observer,
     pub(crate) run: u64,
     requests: u64,
@@ -157,6 +169,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         model: &'a M,
         tools: &'a T,
         env: RunEnv<'a>,
+        heard: Heard,
         observer: &'a mut dyn Observer,
     ) -> Self {
         Self {
@@ -164,6 +177,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
             model,
             tools,
             env,
+            heard,
             observer,
             run: 0,
             requests: 0,
@@ -175,11 +189,12 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
 
     /// Begins a new run with an input; durable when it returns.
     async fn begin(&mut self, input: UserMessage) -> Result<(), RunError> {
-        self.run = self.session.state().in_force.totals.runs.saturating_add(1);
+        self.is_run(self.session.state().in_force.totals.runs.saturating_add(1));
         let owner = owner_line(&self.env.owner);
         let started = Run { run: self.run, state: RunState::Started { attempt: 1, owner } };
         let message = Body::Message(Box::new(Message::User(input)));
         self.session.append(vec![Body::Run(started), message], Level::Synced).await?;
+        self.session.log_mut().clear_inbox().await?;
         self.show();
         Ok(())
     }
@@ -222,6 +237,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         let mut attempt = 0;
         loop {
             attempt += 1;
+            self.take_inputs().await?;
             if let Some(kind) = self.env.stop.kind() {
                 return Ok(Asked::Stopped(kind, Said::default()));
             }
@@ -397,9 +413,13 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         reason: Option<String>,
     ) -> Result<Finished, RunError> {
         let reason = reason.map(|reason| fit::sentence(&reason));
+        if end == RunEnd::Stopped {
+            bodies.extend(self.later_stops().await);
+        }
         let state = RunState::Ended { end, reason: reason.clone() };
         bodies.push(Body::Run(Run { run: self.run, state }));
         self.append(bodies, Level::Synced).await?;
+        self.session.log_mut().clear_inbox().await?;
         Ok(Finished { end, reason, text: std::mem::take(&mut self.text), error: None })
     }
 }
@@ -419,10 +439,10 @@ impl<L: SessionLog, M, T> Driver<'_, L, M, T> {
         if kind == StopKind::Shutdown || noted {
             return Ok(());
         }
-        let state = RunState::Stopping { parked: Vec::new() };
-        let body = Body::Run(Run { run: self.run, state });
-        match self.session.append(vec![body], Level::Synced).await {
+        let all = self.stopping().await;
+        match self.session.append(all, Level::Synced).await {
             Ok(_) => {
+                self.session.log_mut().clear_inbox().await?;
                 self.show();
                 Ok(())
             }

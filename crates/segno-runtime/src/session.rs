@@ -17,7 +17,7 @@ use segno_model::record::{
 use segno_model::state::State;
 use segno_model::store::{Active, Clock, Level, Opened, SessionLog, StoreError};
 use segno_model::{Checkpoint, Pos, Record, Seq, SessionId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A session with the writer's right, judged.
@@ -34,6 +34,8 @@ pub struct Session<L: SessionLog> {
     pub(crate) left_open: Findings,
     /// The run whose stop by the user found no room on the disk (G16); it is told with its end.
     unrecorded_stop: Option<u64>,
+    /// Inputs that waited for a person, and that one asked for.
+    pub(crate) asked_for: BTreeSet<String>,
     /// Appended and not yet handed out as durable.
     unshown: Vec<Record>,
     /// Whether a header and a record are on disk for good.
@@ -62,6 +64,7 @@ impl<L: SessionLog> Session<L> {
             recovery_pending: true,
             left_open: Findings::default(),
             unrecorded_stop: None,
+            asked_for: BTreeSet::new(),
             unshown: Vec::new(),
         }
     }

@@ -20,14 +20,14 @@ pub struct StopHandle(watch::Sender<Option<StopKind>>);
 
 /// Sees a stop.
 #[derive(Debug, Clone)]
-pub struct Stop(watch::Receiver<Option<StopKind>>);
+pub struct Stop(Vec<watch::Receiver<Option<StopKind>>>);
 
 impl StopHandle {
     /// A handle and what sees it.
     #[must_use]
     pub fn new() -> (Self, Stop) {
         let (sender, receiver) = watch::channel(None);
-        (Self(sender), Stop(receiver))
+        (Self(sender), Stop(vec![receiver]))
     }
 
     /// Asks for the stop; the first one asked for stands.
@@ -47,10 +47,25 @@ impl Stop {
         StopHandle::new().1
     }
 
+    /// One that was asked for already.
+    #[must_use]
+    pub fn asked_for(kind: StopKind) -> Self {
+        let (handle, stop) = StopHandle::new();
+        handle.stop(kind);
+        stop
+    }
+
+    /// Sees `other`'s stop as well; of two, this one's stands.
+    #[must_use]
+    pub fn or(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     /// What was asked for, if anything.
     #[must_use]
     pub fn kind(&self) -> Option<StopKind> {
-        *self.0.borrow()
+        self.0.iter().find_map(|asked| *asked.borrow())
     }
 
     /// Whether anything was asked for.
@@ -61,11 +76,15 @@ impl Stop {
 
     /// Returns when it is asked for; never, when every handle is gone without having asked.
     pub async fn stopped(&self) -> StopKind {
-        let mut receiver = self.0.clone();
-        let asked = receiver.wait_for(Option::is_some).await.ok().and_then(|kind| *kind);
-        match asked {
-            Some(kind) => kind,
-            None => std::future::pending().await,
-        }
+        let all = self.0.iter().cloned().map(|receiver| Box::pin(asked(receiver)));
+        futures_util::future::select_all(all).await.0
+    }
+}
+
+async fn asked(mut receiver: watch::Receiver<Option<StopKind>>) -> StopKind {
+    let asked = receiver.wait_for(Option::is_some).await.ok().and_then(|kind| *kind);
+    match asked {
+        Some(kind) => kind,
+        None => std::future::pending().await,
     }
 }

@@ -8,6 +8,7 @@
 //! its policy, and the caller's.
 
 use crate::event::{Event, Observer};
+use crate::inbox::Watcher;
 use crate::limits::Attempt;
 use crate::run::{Driver, Finished, RunEnv, RunError, Said, end_of_reply, owner_line};
 use crate::session::Session;
@@ -36,17 +37,22 @@ pub async fn take_up<L: SessionLog, M: Model, T: Tools>(
     session: &mut Session<L>,
     model: &M,
     tools: &T,
-    env: RunEnv<'_>,
+    mut env: RunEnv<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Option<Finished>, RunError> {
+    session.attend_before_work(&mut env).await?;
     session.expect_open_work();
     let standing = session.standing();
-    let mut driver = Driver::new(session, model, tools, env, observer);
-    match standing {
-        Standing::Stopping => driver.finish_stop().await.map(Some),
-        standing if standing.is_open() => driver.take_up(standing).await.map(Some),
-        _ => Ok(None),
-    }
+    let (watcher, heard) = Watcher::of(&mut env);
+    let mut driver = Driver::new(session, model, tools, env, heard, observer);
+    let work = async {
+        match standing {
+            Standing::Stopping => driver.finish_stop().await.map(Some),
+            standing if standing.is_open() => driver.take_up(standing).await.map(Some),
+            _ => Ok(None),
+        }
+    };
+    watcher.beside(work).await
 }
 
 /// What the end of the records says about a run that is taken up.
@@ -117,7 +123,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let next = now.totals.runs.saturating_add(1);
         match self.env.limits.attempt(standing, before, next) {
             Attempt::Begin { run, attempt } => {
-                self.run = run;
+                self.is_run(run);
                 let state = RunState::Started { attempt, owner: owner_line(&self.env.owner) };
                 let started = vec![Body::Run(Run { run, state })];
                 self.append_alone(started, Level::Synced).await?;

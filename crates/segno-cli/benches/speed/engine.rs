@@ -110,6 +110,7 @@ fn step(store: &FileStore<RealDisk>, records: usize) -> Done<Duration> {
         limits: Limits::default(),
         sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
         stop,
+        inbox: None,
     };
     let model = Parrot(AtomicUsize::new(0));
     let mut seen = |_: Event<'_>| {};

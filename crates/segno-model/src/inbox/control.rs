@@ -215,6 +215,13 @@ impl Plan {
         *self == Self::default()
     }
 
+    /// The order in which `waiting` stands once the plan is carried out.
+    #[must_use]
+    pub fn order(&self, waiting: &[String]) -> Vec<String> {
+        let mut reorders = self.bodies.iter().filter(|event| event.event == InputFate::Reordered);
+        reorders.next_back().map_or_else(|| waiting.to_vec(), |event| event.order.clone())
+    }
+
     /// The ids of the inputs that the plan takes back.
     #[must_use]
     pub fn withdrawn(&self) -> BTreeSet<&str> {

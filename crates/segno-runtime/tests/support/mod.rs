@@ -239,6 +239,7 @@ pub fn env(stop: &Stop) -> RunEnv<'static> {
         limits: Limits::default(),
         sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
         stop: stop.clone(),
+        inbox: None,
     }
 }
 

@@ -319,6 +319,9 @@ impl SessionLog for StrictLog {
     }
 
     async fn clear_inbox(&mut self) -> Result<(), StoreError> {
+        if inbox::ids(&self.right.world.lock(), &self.right.id).is_empty() {
+            return Ok(());
+        }
         self.sync().await?;
         inbox::clear(&mut self.right.world.lock(), &self.right.id);
         Ok(())
