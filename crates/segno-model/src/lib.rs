@@ -7,6 +7,7 @@ pub mod active;
 pub mod batch;
 pub mod checkpoint;
 pub mod context;
+pub mod draft;
 pub mod finding;
 pub mod fork;
 pub mod id;

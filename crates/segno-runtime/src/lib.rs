@@ -5,6 +5,7 @@
 //! sees a [`Model`], [`Tools`] and the store traits of `segno-model`.
 
 mod blobs;
+mod coordinator;
 mod draft;
 mod effects;
 mod event;
@@ -23,6 +24,7 @@ mod take_up;
 mod tools;
 
 pub use blobs::LARGE_VALUE_BYTES;
+pub use coordinator::{Coordinator, Waker};
 pub use event::{Event, Observer};
 pub use inbox::{Attended, Due, InboxSource, StoreInbox, Waiting};
 pub use limits::{Limits, SpendLimit};

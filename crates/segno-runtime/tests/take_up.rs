@@ -4,7 +4,9 @@
 mod support;
 
 use segno_model::record::*;
-use segno_model::store::{HeldSession as _, Judged, SessionStore as _, StoreError};
+use segno_model::store::{
+    HeldSession as _, Judged, SessionLog as _, SessionStore as _, StoreError,
+};
 use segno_model::{Body, SessionId, Standing};
 use segno_runtime::*;
 use segno_testkit::sessions;
@@ -526,4 +528,136 @@ async fn what_was_answered_is_ended_and_not_asked_again() {
     assert_eq!(scene.next(None).await.standing(), Standing::Interrupted);
     assert_eq!(scene.take_up().await.expect("ended").end, RunEnd::Completed);
     assert_eq!(scene.model.seen.lock().expect("seen").len(), 1);
+}
+
+/// Streams a text in pieces and then is gone for ever, as a process that is killed.
+struct Dying(&'static [&'static str]);
+
+impl Model for Dying {
+    async fn reply(
+        &self,
+        _: ModelRequest<'_>,
+        events: &mut (dyn FnMut(StreamEvent) + Send),
+    ) -> Result<AssistantMessage, ModelError> {
+        for piece in self.0 {
+            events(StreamEvent::Thinking("(hm) ".to_owned()));
+            events(StreamEvent::Text((*piece).to_owned()));
+            tokio::task::yield_now().await;
+        }
+        let (id, name) = ("x".to_owned(), "bash".to_owned());
+        events(StreamEvent::ToolCall { id, name });
+        events(StreamEvent::Arguments("{\"comm".to_owned()));
+        std::future::pending().await
+    }
+}
+
+/// A session whose process was killed in the middle of a reply.
+async fn killed_while_streaming(scene: &Scene, pieces: &'static [&'static str]) {
+    let mut session = scene.begin();
+    let stop = Stop::never();
+    let (model, input) = (Dying(pieces), UserMessage::text("go"));
+    let mut nobody = ();
+    let work = run(&mut session, &model, &scene.tools, scene.env(&stop), input, &mut nobody);
+    let idle = async {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = work => panic!("it ended"),
+        () = idle => {}
+    }
+    drop(session);
+    scene.store.crash(usize::MAX);
+}
+
+/// What was streamed is taken over, once: finished text, no thinking, no call; the model is told that it
+/// was cut off. Covers: G6, G7, #124, SD1.
+#[tokio::test]
+async fn a_draft_is_taken_over_once() {
+    let scene = Scene::new(&[Say::Text("and done")]);
+    killed_while_streaming(&scene, &["The loop ", "has no end."]).await;
+    let before = scene.store.log_bytes(&id());
+    assert_eq!(scene.next(None).await.standing(), Standing::Interrupted);
+    assert_eq!(scene.store.log_bytes(&id()), before, "looking changes nothing");
+    scene.take_up().await.expect("taken up");
+    let log = scene.log();
+    let expected = "request 1\nrun 1 started 2\npartial(The loop has no end. Broken)\nuser(";
+    assert!(log.contains(expected), "{log}");
+    assert!(log.ends_with("request 2\nassistant(and done)\nrun 1 Completed"), "{log}");
+    let seen = scene.last_seen();
+    assert!(seen.starts_with("user: go\nassistant: The loop has no end.\nuser: "), "{seen}");
+    assert!(!seen.contains("hm") && !seen.contains("bash"), "{seen}");
+}
+
+/// The same when a person says something new instead. Covers: G6, #124.
+#[tokio::test]
+async fn a_draft_is_in_front_of_a_new_prompt() {
+    let scene = Scene::new(&[Say::Text("ok")]);
+    killed_while_streaming(&scene, &["half"]).await;
+    let mut session = scene.next(None).await;
+    let (stop, input) = (Stop::never(), UserMessage::text("never mind"));
+    run(&mut session, &scene.model, &scene.tools, scene.env(&stop), input, &mut ())
+        .await
+        .expect("runs");
+    assert_eq!(scene.last_seen(), "user: go\nassistant: half\nuser: never mind");
+}
+
+/// A draft counts only while its request has no answer and is the newest; text alone is no reason for a
+/// reply. Covers: G6.
+#[tokio::test]
+async fn a_draft_without_its_request_is_ignored() {
+    for (request, text) in [(99, "of nobody"), (0, "of the header"), (3, "  \n")] {
+        let scene = Scene::new(&[Say::Text("never")]);
+        scene.killed_at(2).await;
+        let mut session = scene.next(None).await;
+        let asking = session.state().in_force.open_run.as_ref().and_then(|run| run.asking);
+        assert_eq!(asking.map(|asking| asking.seq), Some(3));
+        session.log_mut().save_draft(request, text).await.expect("kept");
+        drop(session);
+        scene.plan(&[Say::Text("done")]);
+        scene.take_up().await.expect("taken up");
+        assert!(!scene.log().contains("partial"), "{}", scene.log());
+    }
+    // Its request was answered.
+    let scene = Scene::new(&[Say::Calls(&[("a", "write")])]);
+    scene.killed_at(3).await;
+    let mut session = scene.next(None).await;
+    session.log_mut().save_draft(3, "what became the reply").await.expect("kept");
+    drop(session);
+    scene.plan(&[Say::Text("done")]);
+    scene.take_up().await.expect("taken up");
+    assert!(!scene.log().contains("partial"), "{}", scene.log());
+}
+
+/// Killed at every append of taking a draft over: it is in the log once, or not yet. Covers: G4, G6.
+#[tokio::test]
+async fn taking_a_draft_over_may_be_killed_anywhere() {
+    for fatal in 0..4 {
+        let scene = Scene::new(&[]);
+        killed_while_streaming(&scene, &["half an answer"]).await;
+        scene.plan(&[Say::Text("done"), Say::Text("done")]);
+        let mut session = scene.next(Some(fatal)).await;
+        let _ = scene.take_up_in(&mut session).await;
+        drop(session);
+        scene.store.crash(usize::MAX);
+        scene.take_up().await;
+        let log = scene.log();
+        assert_eq!(log.matches("partial(half an answer").count(), 1, "{fatal}: {log}");
+        assert!(log.ends_with("run 1 Completed"), "{fatal}: {log}");
+    }
+}
+
+/// A disk that takes no draft holds nothing up: the reply counts, and it is recorded. Covers: G16.
+#[tokio::test]
+async fn a_draft_that_cannot_be_kept_costs_nothing_else() {
+    use segno_testkit::strict_store::{Fault, Op};
+    let scene = Scene::new(&[Say::Text("whole")]);
+    scene.store.fail_next(Op::Draft, Fault::NoRoom);
+    let mut session = scene.begin();
+    let (stop, input) = (Stop::never(), UserMessage::text("go"));
+    let finished =
+        run(&mut session, &scene.model, &scene.tools, scene.env(&stop), input, &mut ()).await;
+    assert_eq!(finished.expect("runs").text, "whole");
 }

@@ -35,6 +35,10 @@ impl SessionDir {
         self.0.join("owner")
     }
 
+    pub(crate) fn draft(&self) -> PathBuf {
+        self.0.join("draft")
+    }
+
     pub(crate) fn blobs(&self) -> PathBuf {
         self.0.join("blobs")
     }

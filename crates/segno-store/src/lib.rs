@@ -9,6 +9,7 @@ pub mod foreign;
 mod blobs;
 #[cfg(feature = "catalog")]
 pub mod catalog;
+mod draft;
 mod durable;
 mod error;
 mod find;

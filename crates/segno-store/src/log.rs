@@ -6,6 +6,7 @@
 
 use crate::blobs;
 use crate::disk::{Disk, Writes};
+use crate::draft::{self, DraftFile};
 use crate::durable::{create_dirs, sync_dir};
 use crate::error::{store_error, write_error};
 use crate::held::FileHeld;
@@ -22,7 +23,7 @@ use segno_model::id::sha256_hex;
 use segno_model::inbox::Inbox;
 use segno_model::record::{BlobRef, Header, Repair, RepairItem};
 use segno_model::state::State;
-use segno_model::store::{Active, Level, SessionLog, StoreError};
+use segno_model::store::{Active, DraftText, Level, SessionLog, StoreError};
 use segno_model::{Body, Pos, Record, Seq};
 use std::io::ErrorKind;
 
@@ -69,6 +70,8 @@ pub struct FileLog<D: Disk> {
     /// Whether what a killed writer left in the session's directories was removed.
     swept: bool,
     inbox: InboxDesk,
+    /// The draft that this process is writing.
+    draft: Option<DraftFile<D>>,
 }
 
 impl<D: Disk> FileLog<D> {
@@ -96,6 +99,7 @@ impl<D: Disk> FileLog<D> {
             name_durable: false,
             swept: true,
             inbox,
+            draft: None,
         }
     }
 
@@ -103,7 +107,8 @@ impl<D: Disk> FileLog<D> {
     pub(crate) fn born(held: FileHeld<D>, known: Known) -> Self {
         let FileHeld { store, dir, writer, trusted, inbox, .. } = held;
         let (place, staged) = (Place::Born(writer), Vec::new());
-        Self { store, dir, place, known, staged, trusted, name_durable: false, swept: false, inbox }
+        let (name_durable, swept, draft) = (false, false, None);
+        Self { store, dir, place, known, staged, trusted, name_durable, swept, inbox, draft }
     }
 
     /// Takes over the state that judging the same log again gave.
@@ -335,6 +340,23 @@ impl<D: Disk> SessionLog for FileLog<D> {
             self.sync().await?;
         }
         self.inbox.clear(self.store.disk(), &self.dir)
+    }
+
+    async fn save_draft(&mut self, request: Seq, more: &str) -> Result<(), StoreError> {
+        let Place::Born(writer) = &self.place else { return Ok(()) };
+        writer.check()?;
+        let draft = match self.draft.take().filter(|draft| draft.is_of(request)) {
+            Some(draft) => draft,
+            None => DraftFile::begin(self.store.disk(), &self.dir, request)?,
+        };
+        self.draft.insert(draft).add(more)
+    }
+
+    async fn draft(&self) -> Result<Option<DraftText>, StoreError> {
+        match &self.place {
+            Place::Unborn => Ok(None),
+            Place::Born(_) => draft::read(self.store.disk(), &self.dir),
+        }
     }
 
     async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {

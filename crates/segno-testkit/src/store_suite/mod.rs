@@ -12,6 +12,7 @@ mod append;
 mod blobs;
 mod checkpoints;
 mod creation;
+mod drafts;
 mod forks;
 mod inbox;
 mod judging;
@@ -91,6 +92,7 @@ pub fn cases_of<H: Bench>() -> Vec<Case<H>> {
         active::cases(),
         checkpoints::cases(),
         poison::cases(),
+        drafts::cases(),
         inbox::cases(),
     ];
     groups.into_iter().flatten().collect()
@@ -107,12 +109,12 @@ macro_rules! store_suite {
     };
     ($bench:ty) => {
         $crate::store_suite!($bench: creation, append, navigation, forks, reading, ownership,
-            judging, blobs, active, checkpoints, poison, inbox);
+            judging, blobs, active, checkpoints, poison, drafts, inbox);
 
         #[test]
         fn every_group_is_run() {
             let named = ["creation", "append", "navigation", "forks", "reading", "ownership",
-                "judging", "blobs", "active", "checkpoints", "poison", "inbox"];
+                "judging", "blobs", "active", "checkpoints", "poison", "drafts", "inbox"];
             for case in $crate::store_suite::cases_of::<$bench>() {
                 assert!(named.contains(&case.group), "group {} has no test", case.group);
             }

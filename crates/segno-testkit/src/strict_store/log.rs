@@ -10,7 +10,7 @@ use segno_model::inbox::Inbox;
 use segno_model::line::decode;
 use segno_model::record::{BlobRef, Header, Repair, RepairItem};
 use segno_model::state::State;
-use segno_model::store::{Active, Level, Owner, SessionLog, StoreError};
+use segno_model::store::{Active, DraftText, Level, Owner, SessionLog, StoreError};
 use segno_model::{Body, Pos, Record, Seq, SessionId};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -325,6 +325,32 @@ impl SessionLog for StrictLog {
         self.sync().await?;
         inbox::clear(&mut self.right.world.lock(), &self.right.id);
         Ok(())
+    }
+
+    async fn save_draft(&mut self, request: Seq, more: &str) -> Result<(), StoreError> {
+        self.under_lock(|log, world| {
+            log.check_right(world)?;
+            if log.right.ticket.is_none() {
+                return Ok(());
+            }
+            world.check(Op::Draft, "keeping a draft")?;
+            let draft = world.drafts.entry(log.right.id.clone()).or_default();
+            if draft.0 != request {
+                *draft = (request, String::new());
+            }
+            draft.1.push_str(more);
+            Ok(())
+        })
+    }
+
+    async fn draft(&self) -> Result<Option<DraftText>, StoreError> {
+        let world = self.right.world.lock();
+        let kept = world.drafts.get(&self.right.id);
+        Ok(kept.map(|(request, text)| DraftText {
+            request: *request,
+            text: text.clone(),
+            damaged: false,
+        }))
     }
 
     async fn active(&self, tip: Option<Pos>) -> Result<Active, StoreError> {

@@ -4,8 +4,8 @@
 //! bytes as a disk would.
 
 use super::inbox::Entries;
-use segno_model::SessionId;
 use segno_model::store::{Owner, StoreError};
+use segno_model::{Seq, SessionId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// An operation that can be made to fail.
@@ -19,6 +19,8 @@ pub enum Op {
     PutBlob,
     /// Reading a log.
     Read,
+    /// Keeping a draft.
+    Draft,
 }
 
 /// A failure on command.
@@ -44,6 +46,8 @@ pub(super) struct Stored {
 pub(super) struct World {
     pub(super) logs: BTreeMap<SessionId, Stored>,
     pub(super) blobs: BTreeMap<(SessionId, String), Vec<u8>>,
+    /// Never durable.
+    pub(super) drafts: BTreeMap<SessionId, (Seq, String)>,
     pub(super) inboxes: BTreeMap<SessionId, Entries>,
     holders: BTreeMap<SessionId, (u64, Owner)>,
     tickets: u64,
@@ -114,6 +118,9 @@ impl World {
             let kept = log.durable.saturating_add(keep).min(log.bytes.len());
             log.bytes.truncate(kept);
             log.durable = kept;
+        }
+        for (_, text) in self.drafts.values_mut() {
+            text.truncate(text.floor_char_boundary(keep.min(text.len())));
         }
         self.logs.retain(|_, log| !log.bytes.is_empty());
     }
