@@ -5,7 +5,7 @@
 
 use crate::id::{Pos, Seq};
 use crate::record::{
-    Action, Approval, Child, Environment, ModelRef, ProjectFacts, RunEnd, Task, Usage,
+    Action, Approval, Child, Environment, ModelRef, Policy, ProjectFacts, RunEnd, Task, Usage,
 };
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,9 @@ pub struct Checkpoint {
     /// The thinking level in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
+    /// What becomes of interrupted work, if that was said for this session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
     /// The task in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,

@@ -48,8 +48,7 @@ pub fn encode(request: Seq, part: &mut u64, text: &str) -> Vec<u8> {
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<DraftText> {
     let mut draft: Option<DraftText> = None;
-    let mut part = 0;
-    for line in bytes.split_inclusive(|b| *b == b'\n') {
+    for (part, line) in (0..).zip(bytes.split_inclusive(|b| *b == b'\n')) {
         let chunk = line.strip_suffix(b"\n").and_then(chunk);
         let next = chunk.filter(|chunk| {
             chunk.part == part && draft.as_ref().is_none_or(|d| d.request == chunk.request)
@@ -61,7 +60,6 @@ pub fn decode(bytes: &[u8]) -> Option<DraftText> {
             .get_or_insert_with(|| DraftText { request: chunk.request, ..DraftText::default() })
             .text
             .push_str(&chunk.text);
-        part += 1;
     }
     draft
 }

@@ -139,6 +139,7 @@ impl State {
                 now.base_url.clone_from(&model.base_url);
                 now.model_chosen = model.chosen || now.model_chosen;
             }
+            Body::Policy(change) => now.policy = Some(change.policy),
             Body::Thinking(thinking) => now.thinking = Some(thinking.level.clone()),
             Body::ContextEdit(edit) if edit.edit == "restore" => {
                 now.context_edits.remove(&edit.target);

@@ -12,7 +12,7 @@ use segno_model::context::{self, Context, Unanswered};
 use segno_model::finding::Finding;
 use segno_model::record::{
     Body, Compaction, CompactionState, Environment, Header, Label, ModelChange, ModelRef, Name,
-    ThinkingChange, Tip,
+    Policy, PolicyChange, ThinkingChange, Tip,
 };
 use segno_model::state::State;
 use segno_model::store::{Active, Clock, Level, Opened, SessionLog, StoreError};
@@ -219,6 +219,17 @@ impl<L: SessionLog> Session<L> {
             return Ok(());
         }
         self.set(Body::Thinking(ThinkingChange { level: level.to_owned() })).await
+    }
+
+    /// Sets what becomes of this session's work when it is interrupted.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn set_policy(&mut self, policy: Policy) -> Result<(), StoreError> {
+        if self.state().in_force.policy == Some(policy) {
+            return Ok(());
+        }
+        self.set(Body::Policy(PolicyChange { policy })).await
     }
 
     /// The thinking level that the next request has: the queued one, or the one in force.

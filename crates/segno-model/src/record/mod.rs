@@ -21,7 +21,10 @@ pub use message::{
 pub use session::{
     FORMAT, FormatVersion, GitFacts, Header, LaunchRecord, Origin, OriginKind, ProjectFacts,
 };
-pub use tree::{BranchSummary, ContextEdit, Custom, Label, ModelChange, Name, ThinkingChange, Tip};
+pub use tree::{
+    BranchSummary, ContextEdit, Custom, Label, ModelChange, Name, Policy, PolicyChange,
+    ThinkingChange, Tip,
+};
 
 use crate::checkpoint::Checkpoint;
 use serde::de::value::MapAccessDeserializer;
@@ -134,6 +137,8 @@ pub enum Body {
     Model(ModelChange),
     /// `thinking`.
     Thinking(ThinkingChange),
+    /// `policy`.
+    Policy(PolicyChange),
     /// `context_edit`.
     ContextEdit(ContextEdit),
     /// `child`.
@@ -216,6 +221,7 @@ bodies! {
     "name" => Name,
     "model" => Model,
     "thinking" => Thinking,
+    "policy" => Policy,
     "context_edit" => ContextEdit,
     "child" => Child,
     "usage" => Usage,

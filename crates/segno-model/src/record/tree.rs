@@ -59,6 +59,43 @@ pub struct ThinkingChange {
     pub level: String,
 }
 
+/// `policy`: what becomes of interrupted work from here on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChange {
+    /// For this session.
+    pub policy: Policy,
+}
+
+/// What becomes of work that a crash or a shutdown interrupted. A stop is final, whatever it says (G9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// A person is asked.
+    Ask,
+    /// It is taken up.
+    Auto,
+    /// It is not taken up.
+    Never,
+}
+
+impl Policy {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Auto => "auto",
+            Self::Never => "never",
+        }
+    }
+
+    /// The policy of a word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Ask, Self::Auto, Self::Never].into_iter().find(|policy| policy.word() == word)
+    }
+}
+
 /// `context_edit`: changes what one record contributes to the context; a later edit of the same
 /// record replaces it, so that it is reversible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

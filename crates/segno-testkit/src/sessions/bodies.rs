@@ -6,9 +6,9 @@ use segno_model::record::{
     Action, Approval, ApprovalState, AssistantBlock, AssistantMessage, Block, BranchSummary, Child,
     ChildState, Compaction, CompactionState, ContextEdit, Custom, Environment, Established, FORMAT,
     GitFacts, Header, InputEvent, InputFate, InstructionFile, Label, Message, ModelChange,
-    ModelRef, Name, Outcome, ProjectFacts, Repair, RepairItem, ReplayClass, Request, Run, RunState,
-    StepStatus, StopReason, Task, TaskStep, Text, ThinkingChange, Tip, ToolCall, ToolFact,
-    ToolMessage, Usage, UsageRecord, UserMessage,
+    ModelRef, Name, Outcome, Policy, PolicyChange, ProjectFacts, Repair, RepairItem, ReplayClass,
+    Request, Run, RunState, StepStatus, StopReason, Task, TaskStep, Text, ThinkingChange, Tip,
+    ToolCall, ToolFact, ToolMessage, Usage, UsageRecord, UserMessage,
 };
 use segno_model::{Body, Pos, Record, Seq, SessionId};
 
@@ -222,6 +222,7 @@ fn settings_and_tree(node: Pos) -> Vec<Body> {
         Body::Name(Name { name: "a name".into() }),
         Body::Model(ModelChange { model: model(), chosen: true, base_url: None }),
         Body::Thinking(ThinkingChange { level: "high".into() }),
+        Body::Policy(PolicyChange { policy: Policy::Auto }),
         Body::ContextEdit(ContextEdit {
             target: node.seq,
             edit: "replace".into(),
