@@ -38,6 +38,10 @@ pub(crate) fn judge(disk: &SimDisk, told: &Told, goes_on: bool) -> Result<(), St
             work_on(disk, id, stopping(id, told))?;
         }
     }
+    let mut once = BTreeSet::new();
+    if let Some(twice) = effects.iter().find(|call| !once.insert(*call)) {
+        return Err(format!("the effect of {twice} took place twice"));
+    }
     // An effect that took place without an intent would be repeated by somebody who asks again.
     match effects.iter().find(|call| !intents.contains(*call)) {
         Some(call) => Err(format!("the effect of {call} took place, and no intent is there")),
@@ -162,7 +166,7 @@ fn work_on(disk: &SimDisk, id: &SessionId, stopped: Option<u64>) -> Result<(), S
 }
 
 fn ended_as_stopped(records: &[Record], run: u64) -> Result<(), String> {
-    let end = records.iter().find_map(|record| match record.body() {
+    let end = records.iter().rev().find_map(|record| match record.body() {
         Body::Run(Run { run: of, state: RunState::Ended { end, .. } }) if *of == run => Some(*end),
         _ => None,
     });

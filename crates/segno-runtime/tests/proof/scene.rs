@@ -29,6 +29,29 @@ pub(crate) struct Told {
     pub(crate) tried: Vec<String>,
     /// Calls whose effect took place outside, in order.
     pub(crate) effects: Arc<Mutex<Vec<String>>>,
+    /// How many records were shown when each process began.
+    begins: Vec<usize>,
+}
+
+impl Told {
+    /// Another process begins.
+    pub(crate) fn shown_by_now(&mut self) {
+        self.begins.push(self.shown.len());
+    }
+
+    /// What was shown, a line per record, for people.
+    pub(crate) fn story(&self) -> String {
+        let mut story = String::new();
+        for (i, (_, _, line)) in self.shown.iter().enumerate() {
+            if self.begins.contains(&i) {
+                story.push_str("--- another process\n");
+            }
+            let line = String::from_utf8_lossy(line);
+            story.extend(line.chars().take(260));
+            story.push('\n');
+        }
+        story
+    }
 }
 
 /// Polls a future to its end; whatever it waits for comes from itself.
@@ -85,8 +108,7 @@ pub(crate) fn prompt(
     told: &mut Told,
 ) -> Result<Finished, RunError> {
     told.tried.push(text.to_owned());
-    let sleep: Sleep = Arc::new(|_| Box::pin(std::future::ready(())));
-    prompt_with(session, text, plan, &Around { disk, sleep, pause: Pause::none() }, told)
+    prompt_with(session, text, plan, &Around::still(disk), told)
 }
 
 /// What is around a run besides its session.
@@ -104,24 +126,51 @@ pub(crate) fn prompt_with(
     around: &Around<'_>,
     told: &mut Told,
 ) -> Result<Finished, RunError> {
-    let (handle, stop) = StopHandle::new();
-    let model = Planned { plan: Mutex::new(plan.to_vec().into()), handle: handle.clone() };
-    let tools = Outside {
-        disk: around.disk.clone(),
-        effects: Arc::clone(&told.effects),
-        handle,
-        pause: around.pause.clone(),
-    };
-    let mut env = RunEnv::new(model_ref(), "You are a test.", owner(), around.sleep.clone());
-    env.stop = stop;
-    let id = session.id().clone();
-    let shown = &mut told.shown;
-    let mut watch = |event: Event<'_>| {
-        if let Event::Recorded(record) = event {
-            shown.push((id.clone(), record.seq(), line_of(record)));
-        }
-    };
+    let (model, tools, env) = around.run(plan, told);
+    let (id, shown) = (session.id().clone(), &mut told.shown);
+    let mut watch = |event: Event<'_>| note(&id, shown, &event);
     now(run(session, &model, &tools, env, UserMessage::text(text), &mut watch))
+}
+
+/// Takes up what was interrupted; none when nothing was.
+pub(crate) fn take_up_with(
+    session: &mut Session<FileLog<SimDisk>>,
+    plan: &[Say],
+    around: &Around<'_>,
+    told: &mut Told,
+) -> Result<Option<Finished>, RunError> {
+    let (model, tools, env) = around.run(plan, told);
+    let (id, shown) = (session.id().clone(), &mut told.shown);
+    let mut watch = |event: Event<'_>| note(&id, shown, &event);
+    now(take_up(session, &model, &tools, env, &mut watch))
+}
+
+impl<'a> Around<'a> {
+    /// Nothing waits, and nothing is a matter of chance.
+    pub(crate) fn still(disk: &'a SimDisk) -> Self {
+        let sleep: Sleep = Arc::new(|_| Box::pin(std::future::ready(())));
+        Self { disk, sleep, pause: Pause::none() }
+    }
+
+    fn run(&self, plan: &[Say], told: &Told) -> (Planned, Outside, RunEnv<'static>) {
+        let (handle, stop) = StopHandle::new();
+        let model = Planned { plan: Mutex::new(plan.to_vec().into()), handle: handle.clone() };
+        let tools = Outside {
+            disk: self.disk.clone(),
+            effects: Arc::clone(&told.effects),
+            handle,
+            pause: self.pause.clone(),
+        };
+        let mut env = RunEnv::new(model_ref(), "You are a test.", owner(), self.sleep.clone());
+        env.stop = stop;
+        (model, tools, env)
+    }
+}
+
+fn note(id: &SessionId, shown: &mut Vec<(SessionId, u64, Vec<u8>)>, event: &Event<'_>) {
+    if let Event::Recorded(record) = event {
+        shown.push((id.clone(), record.seq(), line_of(record)));
+    }
 }
 
 /// A record's line, as it stands in the log.

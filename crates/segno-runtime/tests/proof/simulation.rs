@@ -9,7 +9,7 @@
 //! Covers: G1, G2, G4, G6, G7, G8, G9, G16.
 
 use crate::judge;
-use crate::scene::{Around, Pause, Say, Told, id, prompt_with, resume, store};
+use crate::scene::{Around, Pause, Say, Told, id, prompt_with, resume, store, take_up_with};
 use segno_model::store::{Clock, SessionStore as _};
 use segno_runtime::{ModelErrorKind, Session, Sleep, StopKind};
 use segno_store::FileLog;
@@ -48,6 +48,7 @@ impl World {
     /// A few processes, each going on where the one before was ended.
     fn live(&mut self) -> Result<(), String> {
         for _ in 0..2 + self.rng.below(3) {
+            self.told.shown_by_now();
             self.misfortunes();
             self.process();
             self.disk = self.end_of_process();
@@ -86,20 +87,30 @@ impl World {
     /// One process: it opens or begins the session and works off some prompts. What fails, fails.
     fn process(&mut self) {
         let Some(mut session) = self.session() else { return };
+        if self.chance(50) {
+            let plan = self.plan();
+            let around = self.around();
+            let taken = take_up_with(&mut session, &plan, &around(&self.disk), &mut self.told);
+            if taken.is_err() {
+                return;
+            }
+        }
         for _ in 0..1 + self.rng.below(3) {
             let text = self.words();
             let plan = self.plan();
             self.told.tried.push(text.clone());
-            let around = Around {
-                disk: &self.disk,
-                sleep: self.timer(),
-                pause: Pause::seeded(self.rng.next_u64()),
-            };
+            let around = self.around();
+            let around = around(&self.disk);
             let ended = prompt_with(&mut session, &text, &plan, &around, &mut self.told);
             if ended.is_err() && self.chance(50) {
                 return;
             }
         }
+    }
+
+    fn around(&mut self) -> impl FnOnce(&SimDisk) -> Around<'_> + use<> {
+        let (sleep, pause) = (self.timer(), Pause::seeded(self.rng.next_u64()));
+        |disk| Around { disk, sleep, pause }
     }
 
     fn session(&mut self) -> Option<Session<Log>> {
@@ -175,7 +186,9 @@ impl World {
 fn lives_of_processes_keep_every_promise() {
     let read = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     if let Some(seed) = read("SEGNO_SEED") {
-        return World::new(seed).live().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        let mut world = World::new(seed);
+        let lived = world.live();
+        return lived.unwrap_or_else(|why| panic!("seed {seed}: {why}\n{}", world.told.story()));
     }
     let seeds = read("SEGNO_SEEDS").unwrap_or(SEEDS);
     let next = AtomicU64::new(0);

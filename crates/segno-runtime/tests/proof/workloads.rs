@@ -3,7 +3,7 @@
 //! Responsible for: a name, a beginning and the deeds of each workload. Each stops at the first error, as
 //! a process that is dead does. Must not: check anything.
 
-use crate::scene::{EDITED, Say, Told, id, prompt, resume, store};
+use crate::scene::{Around, EDITED, Say, Told, id, prompt, resume, store, take_up_with};
 use segno_model::Timestamp;
 use segno_model::record::*;
 use segno_model::store::{ForkPoint, SessionStore as _};
@@ -51,6 +51,21 @@ pub(crate) fn all() -> Vec<Workload> {
             name: "recovery-stop",
             prepare: in_the_middle_of_a_stop,
             act: |disk, told| done(go_on(disk, told)),
+        },
+        Workload {
+            name: "taking-up",
+            prepare: in_the_middle_of_tools,
+            act: |disk, told| done(take_it_up(disk, told)),
+        },
+        Workload {
+            name: "taking-up-edit",
+            prepare: in_the_middle_of_an_edit,
+            act: |disk, told| done(take_it_up(disk, told)),
+        },
+        Workload {
+            name: "taking-up-stop",
+            prepare: in_the_middle_of_a_stop,
+            act: |disk, told| done(take_it_up(disk, told)),
         },
         Workload {
             name: "recovery-torn",
@@ -193,6 +208,15 @@ fn go_on(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
     let mut session = reopen(disk)?;
     let plan = [Say::Calls(&[("g1", "act")]), Say::Text("on")];
     prompt(&mut session, "go on", &plan, disk, told).map(drop).map_err(|e| text(&e))
+}
+
+/// What was interrupted is taken up, and another turn follows.
+fn take_it_up(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
+    let mut session = reopen(disk)?;
+    let plan = [Say::Calls(&[("t1", "act"), ("t2", "edit")]), Say::Text("taken up")];
+    take_up_with(&mut session, &plan, &Around::still(disk), told).map_err(|e| text(&e))?;
+    prompt(&mut session, "next", &[Say::Text("yes")], disk, told).map_err(|e| text(&e))?;
+    Ok(())
 }
 
 type Deeds = fn(&SimDisk, &mut Told) -> Result<(), String>;

@@ -1,0 +1,195 @@
+//! The suite against builds from which one safeguard was taken away.
+//!
+//! Responsible for: the list of safeguards, each as one change of one source file and the tests that must
+//! notice; making the changed tree, running them, and saying which test caught what. Must not: touch the
+//! tree that it is run in. A change whose text is not found exactly once is an error: the list is kept up
+//! with the code.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+struct Sabotage {
+    /// The safeguard that is gone.
+    without: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+    /// Which tests are run, as arguments of `cargo test`; the first set that fails is enough.
+    tests: &'static [&'static [&'static str]],
+}
+
+const PROOF: &[&str] = &["-p", "segno-runtime", "--test", "proof"];
+const RUNTIME: &[&str] = &["-p", "segno-runtime"];
+const CRASHES: &[&str] = &["-p", "segno-store", "--test", "crashes"];
+const PROCESSES: &[&str] = &["-p", "segno-store", "--test", "processes", "--test", "conformance"];
+const MODEL: &[&str] = &["-p", "segno-model"];
+
+const ALL: &[Sabotage] = &[
+    Sabotage {
+        without: "no sync before an append is acknowledged",
+        file: "crates/segno-store/src/writer.rs",
+        from: "        self.file\n            .sync_data()\n",
+        to: "        std::io::Result::Ok(())\n",
+        tests: &[CRASHES, PROOF],
+    },
+    Sabotage {
+        without: "no sync of directories",
+        file: "crates/segno-store/src/durable.rs",
+        from: "    disk.sync_dir(dir).map_err(|e| write_error(\"syncing\", dir, e))\n",
+        to: "    let _ = (disk, dir);\n    Ok(())\n",
+        tests: &[CRASHES, PROOF],
+    },
+    Sabotage {
+        without: "no sync of the directories above a new session",
+        file: "crates/segno-store/src/durable.rs",
+        from: "    sync_above(disk, root, path, &missing)?;\n",
+        to: "    let _ = sync_above::<D>;\n",
+        tests: &[CRASHES],
+    },
+    Sabotage {
+        without: "no lock",
+        file: "crates/segno-store/src/lock.rs",
+        from: "        if file.try_lock()? {\n",
+        to: "        if file.try_lock()? || true {\n",
+        tests: &[PROCESSES],
+    },
+    Sabotage {
+        without: "no checksum",
+        file: "crates/segno-model/src/line.rs",
+        from: "    if actual != stored {\n",
+        to: "    if actual != stored && false {\n",
+        tests: &[MODEL, CRASHES],
+    },
+    Sabotage {
+        without: "no intent before an effect",
+        file: "crates/segno-runtime/src/effects.rs",
+        from: "        if !actions.is_empty() {\n",
+        to: "        if !actions.is_empty() && false {\n",
+        tests: &[PROOF, RUNTIME],
+    },
+    Sabotage {
+        without: "no sync of an intent",
+        file: "crates/segno-runtime/src/effects.rs",
+        from: "            self.append(actions, Level::Synced).await?;\n",
+        to: "            self.append(actions, Level::Written).await?;\n",
+        tests: &[PROOF, RUNTIME],
+    },
+    Sabotage {
+        without: "no sync of a question before it is put",
+        file: "crates/segno-runtime/src/effects.rs",
+        from: "        self.append(vec![approval(call, call_seq, asked)], Level::Synced).await?;\n",
+        to: "        self.append(vec![approval(call, call_seq, asked)], Level::Written).await?;\n",
+        tests: &[RUNTIME],
+    },
+    Sabotage {
+        without: "a result is recorded before its effect",
+        file: "crates/segno-runtime/src/effects.rs",
+        from: "                    running.push(async move {\n",
+        to: "                    let early = ToolOutput::done(\"done\");\n                    self.record(call, early, Established::Observed, call_seq).await?;\n                    running.push(async move {\n",
+        tests: &[PROOF, RUNTIME],
+    },
+    Sabotage {
+        without: "no sync of results before the next request",
+        file: "crates/segno-runtime/src/run.rs",
+        from: "        self.session.sync().await?;\n        self.show();\n",
+        to: "        self.show();\n",
+        tests: &[PROOF, RUNTIME],
+    },
+];
+
+/// `sabotage [WORD]`: all of them, or those whose name holds the word.
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<String, String> {
+    let word = args.first().map_or("", String::as_str);
+    let tree = root.join("target/sabotage/tree");
+    copy_tree(root, &tree)?;
+    let mut survived = Vec::new();
+    let chosen = ALL.iter().filter(|sabotage| sabotage.without.contains(word));
+    let mut count = 0;
+    for sabotage in chosen {
+        count += 1;
+        match caught_by(root, &tree, sabotage)? {
+            Some(test) => crate::say(&format!("{}: caught by {test}", sabotage.without)),
+            None => {
+                crate::say(&format!("{}: NOT caught", sabotage.without));
+                survived.push(sabotage.without);
+            }
+        }
+    }
+    let total = format!("{} of {count} caught", count - survived.len());
+    if survived.is_empty() { Ok(total) } else { Err(total) }
+}
+
+/// The first tests that fail; none when all pass.
+fn caught_by(root: &Path, tree: &Path, sabotage: &Sabotage) -> Result<Option<String>, String> {
+    let (original, changed) = (root.join(sabotage.file), tree.join(sabotage.file));
+    let text = read(&original)?;
+    if text.matches(sabotage.from).count() != 1 {
+        let (without, file) = (sabotage.without, sabotage.file);
+        return Err(format!("{without}: its text is not exactly once in {file}"));
+    }
+    write(&changed, &text.replacen(sabotage.from, sabotage.to, 1))?;
+    let outcome = sabotage.tests.iter().find_map(|tests| match failing(tree, tests) {
+        Ok(None) => None,
+        Ok(Some(test)) => Some(Ok(test)),
+        Err(why) => Some(Err(format!("{}: {why}", sabotage.without))),
+    });
+    write(&changed, &text)?;
+    outcome.transpose()
+}
+
+/// The names of the tests that fail.
+fn failing(tree: &Path, tests: &[&str]) -> Result<Option<String>, String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["test", "--locked", "--no-fail-fast"])
+        .args(tests)
+        .env("CARGO_TARGET_DIR", tree.with_file_name("build"))
+        .env("RUSTFLAGS", "-A warnings")
+        .current_dir(tree)
+        .output()
+        .map_err(|e| format!("cargo could not be started: {e}"))?;
+    if output.status.success() {
+        return Ok(None);
+    }
+    let out = String::from_utf8_lossy(&output.stdout);
+    let failed =
+        out.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+    let failed: Vec<&str> = failed.collect();
+    match failed.as_slice() {
+        [] => Err(format!("it does not build: {}", String::from_utf8_lossy(&output.stderr))),
+        [first] => Ok(Some((*first).to_owned())),
+        [first, ..] => Ok(Some(format!("{first} and {} more", failed.len() - 1))),
+    }
+}
+
+/// All files of the project that git knows or would know, as they are now.
+fn copy_tree(root: &Path, tree: &Path) -> Result<(), String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .map_err(|e| format!("git could not be started: {e}"))?;
+    for name in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|n| !n.is_empty()) {
+        let (from, to) = (root.join(name), tree.join(name));
+        // What did not change keeps its time, so that it is not built again.
+        if !from.is_file() || same(&from, &to) {
+            continue;
+        }
+        let parent = to.parent().map(PathBuf::from).unwrap_or_default();
+        fs::create_dir_all(&parent).map_err(|e| format!("{}: {e}", parent.display()))?;
+        fs::copy(&from, &to).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
+    Ok(())
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    matches!((fs::read(a), fs::read(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
