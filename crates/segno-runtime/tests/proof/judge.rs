@@ -32,6 +32,9 @@ pub(crate) fn judge(disk: &SimDisk, told: &Told, goes_on: bool) -> Result<(), St
             Body::Action(action) => Some(action.call_id.clone()),
             _ => None,
         }));
+        if *id == crate::scene::id(1) {
+            admitted_is_once(disk, id, &records, told)?;
+        }
         is_valid(&session.context(&crate::scene::model_ref()))?;
         drop(session);
         if goes_on {
@@ -77,7 +80,7 @@ fn shown_is_there(id: &SessionId, records: &[Record], told: &Told) -> Result<(),
 fn prompts(records: &[Record]) -> Vec<String> {
     let users = records.iter().filter_map(|record| match record.body() {
         Body::Message(message) => match &**message {
-            Message::User(user) if user.notice.is_none() => Some(user),
+            Message::User(user) if user.notice.is_none() && user.input_id.is_none() => Some(user),
             _ => None,
         },
         _ => None,
@@ -95,6 +98,37 @@ fn inputs_are_once(records: &[Record], told: &Told) -> Result<(), String> {
     for found in prompts(records) {
         if !tried.any(|text| *text == found) {
             return Err(format!("the prompt {found:?} is there twice, or out of order"));
+        }
+    }
+    Ok(())
+}
+
+/// What was acknowledged to another process is in the log or still waits, once.
+fn admitted_is_once(
+    disk: &SimDisk,
+    id: &SessionId,
+    records: &[Record],
+    told: &Told,
+) -> Result<(), String> {
+    let admitted = told.admitted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if admitted.is_empty() {
+        return Ok(());
+    }
+    let waiting = now(store(disk).pending(id)).map_err(|e| e.to_string())?.pending;
+    for (input, text) in &admitted {
+        let delivered = records.iter().filter(|record| match record.body() {
+            Body::Message(message) => match &**message {
+                Message::User(user) => user.input_id.as_ref() == Some(input),
+                _ => false,
+            },
+            _ => false,
+        });
+        let waits = waiting.iter().filter(|pending| pending.input.id == *input);
+        let (delivered, waits) = (delivered.count(), waits.count());
+        if delivered + waits != 1 {
+            return Err(format!(
+                "input {input} ({text:?}) was acknowledged; {delivered} times delivered, {waits} waiting"
+            ));
         }
     }
     Ok(())

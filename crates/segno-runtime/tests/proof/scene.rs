@@ -3,9 +3,11 @@
 //!
 //! Responsible for: the world around a session on a simulated disk. Must not: judge.
 
+use segno_model::inbox::admission::Admission;
+use segno_model::inbox::{InputBody, NewInput, Words};
 use segno_model::record::*;
 use segno_model::store::{Clock, HeldSession as _, Judged, Owner, SessionStore as _, StoreError};
-use segno_model::{Record, SessionId};
+use segno_model::{Record, SessionId, Timestamp};
 use segno_runtime::*;
 use segno_store::disk::{Disk as _, DiskFile as _, Writes};
 use segno_store::{FileLog, FileStore, Options};
@@ -29,6 +31,8 @@ pub(crate) struct Told {
     pub(crate) tried: Vec<String>,
     /// Calls whose effect took place outside, in order.
     pub(crate) effects: Arc<Mutex<Vec<String>>>,
+    /// Inputs of others that were acknowledged: their ids and texts.
+    pub(crate) admitted: Arc<Mutex<Vec<(String, String)>>>,
     /// How many records were shown when each process began.
     begins: Vec<usize>,
 }
@@ -132,6 +136,22 @@ pub(crate) fn prompt_with(
     now(run(session, &model, &tools, env, UserMessage::text(text), &mut watch))
 }
 
+/// Works off what others sent and nobody has to be asked about.
+pub(crate) fn work_off(
+    session: &mut Session<FileLog<SimDisk>>,
+    around: &Around<'_>,
+    told: &mut Told,
+) -> Result<(), RunError> {
+    loop {
+        let attended = now(session.attend(&owner()))?;
+        let Some(input) = attended.next() else { return Ok(()) };
+        let (model, tools, env) = around.run(&[], told);
+        let (id, shown) = (session.id().clone(), &mut told.shown);
+        let mut watch = |event: Event<'_>| note(&id, shown, &event);
+        now(run(session, &model, &tools, env, input, &mut watch))?;
+    }
+}
+
 /// Takes up what was interrupted; none when nothing was.
 pub(crate) fn take_up_with(
     session: &mut Session<FileLog<SimDisk>>,
@@ -154,7 +174,12 @@ impl<'a> Around<'a> {
 
     fn run(&self, plan: &[Say], told: &Told) -> (Planned, Outside, RunEnv<'static>) {
         let (handle, stop) = StopHandle::new();
-        let model = Planned { plan: Mutex::new(plan.to_vec().into()), handle: handle.clone() };
+        let model = Planned {
+            plan: Mutex::new(plan.to_vec().into()),
+            handle: handle.clone(),
+            disk: self.disk.clone(),
+            admitted: Arc::clone(&told.admitted),
+        };
         let tools = Outside {
             disk: self.disk.clone(),
             effects: Arc::clone(&told.effects),
@@ -163,6 +188,7 @@ impl<'a> Around<'a> {
         };
         let mut env = RunEnv::new(model_ref(), "You are a test.", owner(), self.sleep.clone());
         env.stop = stop;
+        env.inbox = Some(Arc::new(StoreInbox { store: store(self.disk), id: id(1) }));
         (model, tools, env)
     }
 }
@@ -186,6 +212,8 @@ pub(crate) enum Say {
     Calls(&'static [(&'static str, &'static str)]),
     /// Streams this, and then it is ended.
     EndedIn(&'static str, StopKind),
+    /// Before it answers, somebody else sends this under this id, to steer or behind the run.
+    Sent(&'static str, &'static str, InputKind),
     /// Streams this and fails.
     Fails(&'static str, ModelErrorKind),
 }
@@ -224,6 +252,34 @@ impl Pause {
 pub(crate) struct Planned {
     pub(crate) plan: Mutex<VecDeque<Say>>,
     pub(crate) handle: StopHandle,
+    disk: SimDisk,
+    admitted: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Planned {
+    fn next(&self) -> Option<Say> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+/// Another process sends an input; whether it was acknowledged is noted.
+pub(crate) fn send(
+    disk: &SimDisk,
+    id: &SessionId,
+    (input_id, text, kind): (&str, &str, InputKind),
+    admitted: &Mutex<Vec<(String, String)>>,
+) {
+    let words = Words::text(text);
+    let body = match kind {
+        InputKind::Steer => InputBody::Steer(words),
+        _ => InputBody::Queue(words),
+    };
+    let input = NewInput::new(input_id, body);
+    let answer = now(store(disk).admit(id, &input, Timestamp(1_764_450_000_000)));
+    if let Ok(Admission::Admitted) = answer {
+        let acknowledged = (input_id.to_owned(), text.to_owned());
+        admitted.lock().unwrap_or_else(PoisonError::into_inner).push(acknowledged);
+    }
 }
 
 impl Model for Planned {
@@ -232,8 +288,13 @@ impl Model for Planned {
         request: ModelRequest<'_>,
         events: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<AssistantMessage, ModelError> {
-        let say = self.plan.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let mut say = self.next();
+        while let Some(Say::Sent(input, text, kind)) = say {
+            send(&self.disk, request.session, (input, text, kind), &self.admitted);
+            say = self.next();
+        }
         let content = match say {
+            Some(Say::Sent(..)) => Vec::new(),
             Some(Say::Calls(calls)) => calls.iter().map(call).collect(),
             Some(Say::EndedIn(text, kind)) => {
                 events(StreamEvent::Text(text.to_owned()));

@@ -9,7 +9,10 @@
 //! Covers: G1, G2, G4, G6, G7, G8, G9, G16.
 
 use crate::judge;
-use crate::scene::{Around, Pause, Say, Told, id, prompt_with, resume, store, take_up_with};
+use crate::scene::{
+    Around, Pause, Say, Told, id, prompt_with, resume, store, take_up_with, work_off,
+};
+use segno_model::record::InputKind;
 use segno_model::store::{Clock, SessionStore as _};
 use segno_runtime::{ModelErrorKind, Session, Sleep, StopKind};
 use segno_store::FileLog;
@@ -105,6 +108,13 @@ impl World {
             if ended.is_err() && self.chance(50) {
                 return;
             }
+            if self.chance(50) {
+                let around = self.around();
+                let around = around(&self.disk);
+                if work_off(&mut session, &around, &mut self.told).is_err() {
+                    return;
+                }
+            }
         }
     }
 
@@ -145,6 +155,9 @@ impl World {
     fn plan(&mut self) -> Vec<Say> {
         let mut plan = Vec::new();
         for _ in 0..self.rng.below(4) {
+            if self.chance(25) {
+                plan.push(self.sent());
+            }
             plan.push(match self.rng.below(12) {
                 0..=6 => Say::Calls(self.calls()),
                 7 => Say::EndedIn("half a sentence", StopKind::User),
@@ -156,6 +169,16 @@ impl World {
         }
         plan.push(Say::Text("at the end"));
         plan
+    }
+
+    /// What somebody else sends meanwhile; one in four sends what was sent before.
+    fn sent(&mut self) -> Say {
+        if !self.chance(25) {
+            self.count += 1;
+        }
+        let input: &'static str = Box::leak(format!("i{}", self.count).into_boxed_str());
+        let kinds = [InputKind::Steer, InputKind::Queue];
+        Say::Sent(input, "from elsewhere", kinds[self.rng.below(2)])
     }
 
     fn calls(&mut self) -> &'static [(&'static str, &'static str)] {

@@ -3,7 +3,9 @@
 //! Responsible for: a name, a beginning and the deeds of each workload. Each stops at the first error, as
 //! a process that is dead does. Must not: check anything.
 
-use crate::scene::{Around, EDITED, Say, Told, id, prompt, resume, store, take_up_with};
+use crate::scene::{
+    Around, EDITED, Say, Told, id, prompt, resume, send, store, take_up_with, work_off,
+};
 use segno_model::Timestamp;
 use segno_model::record::*;
 use segno_model::store::{ForkPoint, SessionStore as _};
@@ -35,6 +37,11 @@ pub(crate) fn all() -> Vec<Workload> {
             name: "compaction",
             prepare: after_turns,
             act: |disk, told| done(compaction(disk, told)),
+        },
+        Workload {
+            name: "admission",
+            prepare: after_turns,
+            act: |disk, told| done(admission(disk, told)),
         },
         Workload { name: "branches", prepare: after_turns, act: |d, told| done(branches(d, told)) },
         Workload {
@@ -160,6 +167,30 @@ fn after_turns() -> (SimDisk, Told) {
     let (disk, mut told) = empty();
     done(plain(&disk, &mut told));
     (disk, told)
+}
+
+/// Others send while nobody has the session and while the model thinks, some of it twice or under an id
+/// that is taken; what may be delivered is.
+fn admission(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
+    let to = id(1);
+    for (input, words, kind) in [
+        ("s0", "before anybody looks", InputKind::Queue),
+        ("s0", "before anybody looks", InputKind::Queue),
+        ("s0", "something else", InputKind::Steer),
+    ] {
+        send(disk, &to, (input, words, kind), &told.admitted);
+    }
+    let mut session = reopen(disk)?;
+    let plan = [
+        Say::Sent("s1", "this way", InputKind::Steer),
+        Say::Sent("s2", "and then", InputKind::Queue),
+        Say::Calls(&[("m1", "act")]),
+        Say::Sent("s1", "this way", InputKind::Steer),
+        Say::Sent("s3", "or that way", InputKind::Steer),
+        Say::Text("there"),
+    ];
+    prompt(&mut session, "listen", &plan, disk, told).map_err(|e| text(&e))?;
+    work_off(&mut session, &Around::still(disk), told).map_err(|e| text(&e))
 }
 
 /// A copy of a session, and a turn in it.
