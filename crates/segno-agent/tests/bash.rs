@@ -31,34 +31,45 @@ fn alive(pid: &str) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))
 }
 
+#[test]
+fn supervisor_process() {
+    support::supervisor_process();
+}
+
+/// What a person and the model see is the same, whoever looks after the command.
+fn both() -> [Place; 2] {
+    [Place::new(), Place::supervised()]
+}
+
 #[tokio::test]
 async fn commands_tell_their_output_and_their_end() {
-    let place = Place::new();
-    place.file("d/x", "content\n");
-    let rows = [
-        ("echo hi", Outcome::Done, "hi\n[exit code 0]"),
-        ("true", Outcome::Done, "(no output)\n[exit code 0]"),
-        ("false", Outcome::Failed, "(no output)\n[exit code 1]"),
-        ("printf a; exit 7", Outcome::Failed, "a\n[exit code 7]"),
-        ("echo 1; echo 2 >&2; echo 3; echo 4 >&2", Outcome::Done, "1\n2\n3\n4\n[exit code 0]"),
-        ("cat d/x", Outcome::Done, "content\n[exit code 0]"),
-        ("cat", Outcome::Done, "(no output)\n[exit code 0]"),
-        ("read x; echo $?", Outcome::Done, "1\n[exit code 0]"),
-        ("kill -9 $$", Outcome::Failed, "(no output)\n[ended by signal 9]"),
-        ("kill -TERM $$", Outcome::Failed, "(no output)\n[ended by signal 15]"),
-        ("no-such-command-here", Outcome::Failed, "[exit code 127]"),
-        ("if", Outcome::Failed, "syntax error"),
-        ("printf 'ü%s日本' 🎼", Outcome::Done, "ü🎼日本\n[exit code 0]"),
-        ("printf 'caf\\351\\n'", Outcome::Done, "caf\u{fffd}\n"),
-        ("echo $PAGER $TERM", Outcome::Done, "cat dumb\n"),
-        ("set -o pipefail; yes | head -1", Outcome::Failed, "y\n[exit code 141]"),
-    ];
-    for (command, outcome, said) in rows {
-        let output = place.bash(command).await;
-        let shown = text(&output);
-        assert_eq!(output.outcome, outcome, "{command}: {shown}");
-        assert_eq!(output.is_error, outcome != Outcome::Done, "{command}");
-        assert!(shown.contains(said), "{command}: wanted {said:?} in {shown:?}");
+    for place in both() {
+        place.file("d/x", "content\n");
+        let rows = [
+            ("echo hi", Outcome::Done, "hi\n[exit code 0]"),
+            ("true", Outcome::Done, "(no output)\n[exit code 0]"),
+            ("false", Outcome::Failed, "(no output)\n[exit code 1]"),
+            ("printf a; exit 7", Outcome::Failed, "a\n[exit code 7]"),
+            ("echo 1; echo 2 >&2; echo 3; echo 4 >&2", Outcome::Done, "1\n2\n3\n4\n[exit code 0]"),
+            ("cat d/x", Outcome::Done, "content\n[exit code 0]"),
+            ("cat", Outcome::Done, "(no output)\n[exit code 0]"),
+            ("read x; echo $?", Outcome::Done, "1\n[exit code 0]"),
+            ("kill -9 $$", Outcome::Failed, "(no output)\n[ended by signal 9]"),
+            ("kill -TERM $$", Outcome::Failed, "(no output)\n[ended by signal 15]"),
+            ("no-such-command-here", Outcome::Failed, "[exit code 127]"),
+            ("if", Outcome::Failed, "syntax error"),
+            ("printf 'ü%s日本' 🎼", Outcome::Done, "ü🎼日本\n[exit code 0]"),
+            ("printf 'caf\\351\\n'", Outcome::Done, "caf\u{fffd}\n"),
+            ("echo $PAGER $TERM", Outcome::Done, "cat dumb\n"),
+            ("set -o pipefail; yes | head -1", Outcome::Failed, "y\n[exit code 141]"),
+        ];
+        for (command, outcome, said) in rows {
+            let output = place.bash(command).await;
+            let shown = text(&output);
+            assert_eq!(output.outcome, outcome, "{command}: {shown}");
+            assert_eq!(output.is_error, outcome != Outcome::Done, "{command}");
+            assert!(shown.contains(said), "{command}: wanted {said:?} in {shown:?}");
+        }
     }
 }
 
@@ -73,57 +84,60 @@ async fn a_command_is_announced_as_opaque() {
 
 #[tokio::test]
 async fn long_output_is_kept_whole_and_cut_for_the_model() {
-    let place = Place::new();
-    let output = place.bash("seq 1 20000").await;
-    let (shown, whole) = (text(&output), output.whole.unwrap());
-    let expected: String = (1..=20000).map(|n| format!("{n}\n")).collect();
-    assert_eq!(String::from_utf8(whole).unwrap(), expected);
-    assert!(shown.len() < 32 << 10, "{}", shown.len());
-    assert!(shown.starts_with("1\n2\n3\n"));
-    assert!(shown.ends_with("20000\n[exit code 0]"));
-    assert!(shown.contains("the whole output is kept in the session"), "{shown}");
-    let short = place.bash("seq 1 100").await;
-    assert_eq!(short.whole, None);
-    let raw = place.bash("printf '\\377'").await;
-    assert_eq!(raw.whole.as_deref(), Some(&b"\xff"[..]));
+    for place in both() {
+        let output = place.bash("seq 1 20000").await;
+        let (shown, whole) = (text(&output), output.whole.unwrap());
+        let expected: String = (1..=20000).map(|n| format!("{n}\n")).collect();
+        assert_eq!(String::from_utf8(whole).unwrap(), expected);
+        assert!(shown.len() < 32 << 10, "{}", shown.len());
+        assert!(shown.starts_with("1\n2\n3\n"));
+        assert!(shown.ends_with("20000\n[exit code 0]"));
+        assert!(shown.contains("the whole output is kept in the session"), "{shown}");
+        let short = place.bash("seq 1 100").await;
+        assert_eq!(short.whole, None);
+        let raw = place.bash("printf '\\377'").await;
+        assert_eq!(raw.whole.as_deref(), Some(&b"\xff"[..]));
+    }
 }
 
 /// Output that would fill the memory is cut with a note of how much is gone.
 #[tokio::test]
 async fn endless_output_stays_bounded() {
-    let place = Place::new();
-    let output = place.bash("echo first; yes | head -c 40000000; echo last").await;
-    let whole = output.whole.clone().unwrap();
-    assert!(whole.len() < 34 << 20, "{}", whole.len());
-    let middle = String::from_utf8(whole).unwrap();
-    assert!(middle.contains("bytes were not kept"));
-    assert!(text(&output).starts_with("first\ny\n"));
-    assert!(text(&output).contains("last\n[exit code 0]"));
+    for place in both() {
+        let output = place.bash("echo first; yes | head -c 40000000; echo last").await;
+        let whole = output.whole.clone().unwrap();
+        assert!(whole.len() < 34 << 20, "{}", whole.len());
+        let middle = String::from_utf8(whole).unwrap();
+        assert!(middle.contains("bytes were not kept"));
+        assert!(text(&output).starts_with("first\ny\n"));
+        assert!(text(&output).contains("last\n[exit code 0]"));
+    }
 }
 
 /// Output streams as it comes, and characters are not broken apart. The command waits for what the
 /// listener does with its first line.
 #[tokio::test]
 async fn output_is_shown_while_the_command_runs() {
-    let place = Place::new();
-    let shown = Mutex::new(String::new());
-    let go = place.path("go");
-    let call = place.tool_call(
+    for place in both() {
+        let shown = Mutex::new(String::new());
+        let go = place.path("go");
+        let call = place.tool_call(
         "bash",
         &json!({"command": "echo ready; while ! test -e go; do sleep 0.01; done; printf '\\360\\237'; sleep 0.05; printf '\\216\\274\\n'"}).to_string(),
     );
-    let (_handle, stop) = StopHandle::new();
-    let output = place
-        .run_with(&call, stop, &|Progress::Output(more)| {
-            let mut shown = shown.lock().unwrap();
-            shown.push_str(&more);
-            if shown.contains("ready") {
-                std::fs::write(&go, "").unwrap();
-            }
-        })
-        .await;
-    assert_eq!(text(&output), "ready\n🎼\n[exit code 0]");
-    assert_eq!(*shown.lock().unwrap(), "ready\n🎼\n");
+        let (_handle, stop) = StopHandle::new();
+        let output = place
+            .start(&call, stop, &|Progress::Output(more)| {
+                let mut shown = shown.lock().unwrap();
+                shown.push_str(&more);
+                if shown.contains("ready") {
+                    std::fs::write(&go, "").unwrap();
+                }
+            })
+            .await;
+        assert_eq!(text(&output), "ready\n🎼\n[exit code 0]");
+        assert_eq!(*shown.lock().unwrap(), "ready\n🎼\n");
+    }
 }
 
 /// A stop ends the whole group, those who do not listen to SIGTERM too, and keeps what was said.
@@ -145,18 +159,19 @@ async fn a_stop_ends_grandchildren_too() {
         ),
     ];
     for (name, command) in rows {
-        let place = Place::new();
-        let call = place.tool_call("bash", &json!({"command": command}).to_string());
-        let (handle, stop) = StopHandle::new();
-        let stopping = async {
-            until("ready", || place.path("flag").exists()).await;
-            handle.stop(StopKind::User);
-        };
-        let (output, ()) = tokio::join!(place.run_with(&call, stop, &|_| {}), stopping);
-        assert_eq!(output.outcome, Outcome::Stopped, "{name}");
-        assert!(text(&output).contains("stopped by the user; it may be half done"), "{name}");
-        for pid in place.read("pids").lines() {
-            until(&format!("{name}: {pid} ends"), || !alive(pid)).await;
+        for place in both() {
+            let call = place.tool_call("bash", &json!({"command": command}).to_string());
+            let (handle, stop) = StopHandle::new();
+            let stopping = async {
+                until("ready", || place.path("flag").exists()).await;
+                handle.stop(StopKind::User);
+            };
+            let (output, ()) = tokio::join!(place.start(&call, stop, &|_| {}), stopping);
+            assert_eq!(output.outcome, Outcome::Stopped, "{name}");
+            assert!(text(&output).contains("stopped by the user; it may be half done"), "{name}");
+            for pid in place.read("pids").lines() {
+                until(&format!("{name}: {pid} ends"), || !alive(pid)).await;
+            }
         }
     }
 }
@@ -175,29 +190,35 @@ async fn a_shutdown_is_told_apart_and_a_late_call_does_not_start() {
 
 #[tokio::test]
 async fn a_timeout_ends_the_group_and_says_so() {
-    let place = Place::new();
-    let arguments =
-        json!({"command": "echo begun; sleep 1000 & echo $! > pid; wait", "timeout": 0.5});
-    let output = place.call("bash", &arguments.to_string()).await;
-    assert_eq!(output.outcome, Outcome::Failed);
-    assert!(text(&output).contains("ended after the timeout of 0.5 seconds"), "{}", text(&output));
-    let pid = std::fs::read_to_string(place.path("pid")).unwrap_or_default();
-    until("the child ends", || pid.is_empty() || !alive(&pid)).await;
+    for place in both() {
+        let arguments =
+            json!({"command": "echo begun; sleep 1000 & echo $! > pid; wait", "timeout": 0.5});
+        let output = place.call("bash", &arguments.to_string()).await;
+        assert_eq!(output.outcome, Outcome::Failed);
+        assert!(
+            text(&output).contains("ended after the timeout of 0.5 seconds"),
+            "{}",
+            text(&output)
+        );
+        let pid = std::fs::read_to_string(place.path("pid")).unwrap_or_default();
+        until("the child ends", || pid.is_empty() || !alive(&pid)).await;
+    }
 }
 
 /// A background process that keeps the output open holds up nothing.
 #[tokio::test]
 async fn what_is_left_running_does_not_hang_the_tool() {
-    let place = Place::new();
-    let output = place.bash("echo before; sleep 1000 & echo $! > pid; echo after").await;
-    assert!(text(&output).starts_with("before\nafter\n[exit code 0]"), "{}", text(&output));
-    assert!(text(&output).contains("still hold its output"));
-    let pid = place.read("pid");
-    assert!(alive(&pid), "it is left alone");
-    std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
-    let quiet = place.bash("sleep 1000 > /dev/null 2>&1 & echo $! > pid; while test \"$(readlink /proc/$!/fd/2)\" != /dev/null; do :; done").await;
-    assert_eq!(text(&quiet), "(no output)\n[exit code 0]");
-    std::process::Command::new("kill").arg(place.read("pid").trim()).status().unwrap();
+    for place in both() {
+        let output = place.bash("echo before; sleep 1000 & echo $! > pid; echo after").await;
+        assert!(text(&output).starts_with("before\nafter\n[exit code 0]"), "{}", text(&output));
+        assert!(text(&output).contains("still hold its output"));
+        let pid = place.read("pid");
+        assert!(alive(&pid), "it is left alone");
+        std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
+        let quiet = place.bash("sleep 1000 > /dev/null 2>&1 & echo $! > pid; while test \"$(readlink /proc/$!/fd/2)\" != /dev/null; do :; done").await;
+        assert_eq!(text(&quiet), "(no output)\n[exit code 0]");
+        std::process::Command::new("kill").arg(place.read("pid").trim()).status().unwrap();
+    }
 }
 
 /// A future that is dropped (the agent goes away) takes the command with it.
@@ -222,9 +243,10 @@ async fn a_dropped_call_leaves_no_process() {
 /// Commands cannot ask at our terminal, and do not see the keys. Covers: G17.
 #[tokio::test]
 async fn commands_have_no_terminal_and_no_keys() {
-    let place = Place::new();
-    let output = place.bash("(exec 3</dev/tty) 2>/dev/null && echo terminal || echo none; echo \"key=$SEGNO_TEST_KEY\"").await;
-    assert!(text(&output).starts_with("none\nkey=\n"), "{}", text(&output));
+    for place in both() {
+        let output = place.bash("(exec 3</dev/tty) 2>/dev/null && echo terminal || echo none; echo \"key=$SEGNO_TEST_KEY\"").await;
+        assert!(text(&output).starts_with("none\nkey=\n"), "{}", text(&output));
+    }
 }
 
 /// In mode `edits` files with any name may be written, and git runs unasked: together they must not run a

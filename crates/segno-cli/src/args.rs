@@ -521,6 +521,16 @@ fn commands_in(args: &[OsString]) -> String {
     names
 }
 
+/// What the program calls itself with to supervise a command; for nobody else, so it is in no help.
+pub const SUPERVISE: &str = "__supervise";
+
+/// The directory of the action to supervise, if this process is to do that and nothing else.
+pub fn supervised<I: IntoIterator<Item = OsString>>(args: I) -> Option<PathBuf> {
+    let mut args = args.into_iter().skip(1);
+    let ours = args.next()? == SUPERVISE;
+    args.next().filter(|_| ours).map(PathBuf::from)
+}
+
 /// Whether a command line that makes no sense asked for JSON.
 pub fn asks_for_json<I: IntoIterator<Item = OsString>>(args: I) -> bool {
     args.into_iter().take_while(|arg| arg != "--").any(|arg| arg == "--json")

@@ -11,6 +11,9 @@ use segno_cli::terminal::Screen;
 use std::path::Path;
 
 fn main() -> std::process::ExitCode {
+    if let Some(dir) = args::supervised(std::env::args_os()) {
+        return segno_agent::supervisor::supervise(&dir).into();
+    }
     let (intent, home) = match args::parse(std::env::args_os()) {
         Ok(Parsed::Do { intent, home }) => (intent, home),
         Ok(Parsed::Tell(told)) => return tell(&told).into(),

@@ -61,6 +61,9 @@ pub struct Checkpoint {
     /// Effects that started and have no result.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub open_actions: VecDeque<OpenAction>,
+    /// Effects that go on behind their results and whose end was not told yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open_background: Vec<Background>,
     /// Questions without an answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_approvals: Vec<Approval>,
@@ -189,6 +192,17 @@ pub struct OpenAction {
     pub seq: Seq,
     /// What it said.
     pub action: Action,
+}
+
+/// An effect that goes on behind its result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Background {
+    /// Its handle, by its tool's own rules.
+    pub handle: String,
+    /// The result that said so.
+    pub seq: Seq,
+    /// The tool.
+    pub tool: String,
 }
 
 /// Sums over the session's whole life, all branches.

@@ -40,5 +40,6 @@ fn origins_result(open: &OpenAction) -> Body {
         is_error: true,
         outcome: Outcome::Unknown,
         established: Established::Origin,
+        background: None,
     })))
 }

@@ -4,13 +4,13 @@
 //! node is current. Must not: build the context, or know where records come from. Every store and
 //! every reader uses this one fold, so that a checkpoint equals the records before it.
 
-use crate::checkpoint::{Asking, Checkpoint, LabelAt, OpenAction, OpenRun};
+use crate::checkpoint::{Asking, Background, Checkpoint, LabelAt, OpenAction, OpenRun};
 use crate::id::{Pos, Seq};
 use crate::line::Record;
 use crate::record::{
     Approval, ApprovalState, AssistantMessage, Block, Body, ChildState, CompactionState,
     Established, InputEvent, InputFate, Message, Request, RunEnd, RunState, ToolMessage, Usage,
-    UserMessage,
+    UserMessage, background_input_id,
 };
 
 /// How much of the first prompt is kept for lists, in characters.
@@ -172,6 +172,8 @@ impl State {
         if let Message::User(UserMessage { input_id: Some(id), .. }) = message {
             now.inputs.settle(id);
         }
+        self.apply_background(record.seq(), message);
+        let now = &mut self.in_force;
         match message {
             Message::User(user) if user.notice.is_some() => {}
             Message::User(user) => {
@@ -191,6 +193,21 @@ impl State {
                     self.progress();
                 }
             }
+        }
+    }
+
+    /// A result may say that its effect goes on; the input that tells its end closes that.
+    fn apply_background(&mut self, seq: Seq, message: &Message) {
+        let open = &mut self.in_force.open_background;
+        match message {
+            Message::Tool(ToolMessage { background: Some(handle), name, .. }) => {
+                open.retain(|b| b.handle != *handle);
+                open.push(Background { handle: handle.clone(), seq, tool: name.clone() });
+            }
+            Message::User(UserMessage { input_id: Some(id), .. }) if !open.is_empty() => {
+                open.retain(|b| background_input_id(&b.handle) != *id);
+            }
+            _ => {}
         }
     }
 

@@ -82,6 +82,7 @@ fn result(id: &str, call_seq: Option<Seq>) -> Body {
         is_error: false,
         outcome: Outcome::Done,
         established: Established::Observed,
+        background: None,
     }))
 }
 

@@ -306,6 +306,9 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                 }
                 finished = running.next() => {
                     let Some((i, output)) = finished else { return Ok(()) };
+                    if output.unfinished {
+                        continue;
+                    }
                     let how = if output.outcome == Outcome::Stopped {
                         Established::Stop
                     } else {
@@ -356,6 +359,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             is_error: output.is_error,
             outcome: output.outcome,
             established,
+            background: output.background,
         };
         let fitted = loop {
             match fit::result(self.session.log_mut(), result.clone()).await {

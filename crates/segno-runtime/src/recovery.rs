@@ -182,6 +182,7 @@ pub(crate) fn result(call: (Seq, &str), name: &str, text: &str, outcome: Outcome
         is_error: true,
         outcome,
         established: Source::Recovery,
+        background: None,
     })))
 }
 

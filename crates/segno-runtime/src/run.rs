@@ -12,13 +12,13 @@ use crate::session::Session;
 use crate::settling::cut_off;
 use crate::take_up::Answers;
 use crate::{
-    Limits, Model, ModelError, ModelRequest, Stop, StopKind, StreamEvent, Tools, blobs, fit,
+    Limits, Model, ModelError, ModelRequest, News, Stop, StopKind, StreamEvent, Tools, blobs, fit,
     recovery,
 };
 use segno_model::context::{Context, ContextMessage};
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState,
-    StopReason, ToolCall, UserMessage,
+    StopReason, ToolCall, UserMessage, background_input_id,
 };
 use segno_model::store::{Level, Owner, SessionLog, StoreError};
 use segno_model::{Record, Seq, Standing};
@@ -125,7 +125,7 @@ pub async fn run<L: SessionLog, M: Model, T: Tools>(
             driver.session.establish(tools, &driver.env.owner).await?;
         }
         driver.begin(input).await?;
-        tools.settled().await;
+        tools.settled(&driver.session.state().in_force).await;
         driver.drive().await
     };
     watcher.beside(work).await
@@ -212,6 +212,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
 
     async fn steps(&mut self) -> Result<Finished, RunError> {
         loop {
+            self.tell_news().await?;
             let reply = match self.ask().await? {
                 Asked::Reply(reply) => reply,
                 Asked::Stopped(kind, said) => return self.stopped(kind, said).await,
@@ -230,6 +231,32 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
                 return self.stopped(kind, Said::default()).await;
             }
         }
+    }
+
+    /// Tells which effects that went on behind their results have ended, each once: its input's id closes
+    /// it in the state, which every checkpoint carries.
+    async fn tell_news(&mut self) -> Result<(), RunError> {
+        let open = self.session.state().in_force.open_background.clone();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let mut news = self.tools.news(&open).await;
+        news.retain(|news| open.iter().any(|open| open.handle == news.handle));
+        let mut bodies = Vec::new();
+        for News { handle, text } in news {
+            let input_id = Some(background_input_id(&handle));
+            let mut notice = UserMessage { input_id, ..UserMessage::notice("background", text) };
+            while let Err(error) =
+                blobs::store_large(self.session.log_mut(), &mut notice.content).await
+            {
+                self.wait_for_room(error).await?;
+            }
+            bodies.push(Body::Message(Box::new(Message::User(notice))));
+        }
+        if !bodies.is_empty() {
+            self.append(bodies, Level::Written).await?;
+        }
+        Ok(())
     }
 
     /// One step's model call, with its retries; each attempt is announced by a synced `request`.
@@ -358,6 +385,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         let stopped = self.run_calls(&calls, &cut, call_seq).await?;
         self.session.sync().await?;
         self.show();
+        self.tools.settled(&self.session.state().in_force).await;
         Ok(stopped)
     }
 

@@ -172,6 +172,7 @@ impl<L: SessionLog> Session<L> {
             is_error: output.is_error,
             outcome: output.outcome,
             established: if unknown { Source::Recovery } else { Source::Traces },
+            background: output.background,
         };
         fit::result(self.log_mut(), result).await
     }

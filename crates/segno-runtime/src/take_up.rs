@@ -81,7 +81,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let bodies = self.session.pending_recovery();
         self.append_alone(bodies, Level::Synced).await?;
         self.session.expect_nothing();
-        self.tools.settled().await;
+        self.tools.settled(&self.session.state().in_force).await;
         Ok(Finished { end: RunEnd::Stopped, reason: None, text: String::new(), error: None })
     }
 
@@ -92,7 +92,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         self.session.establish(self.tools, &self.env.owner).await?;
         let running = self.session.left_open.take_running();
         self.settle().await?;
-        self.tools.settled().await;
+        self.tools.settled(&self.session.state().in_force).await;
         let (signal, inner) = StopHandle::new();
         self.wait_for(running, &signal, &inner).await?;
         if let Some(kind) = self.env.stop.kind() {
@@ -185,6 +185,9 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                 }
                 finished = running.next() => {
                     let Some((i, output)) = finished else { break };
+                    if output.unfinished {
+                        continue;
+                    }
                     let how = match output.outcome {
                         Outcome::Stopped => Established::Stop,
                         Outcome::Unknown => Established::Recovery,

@@ -4,6 +4,7 @@
 //! rule.
 
 use crate::Stop;
+use segno_model::checkpoint::{Background, Checkpoint};
 use segno_model::context::UNKNOWN_OUTCOME;
 use segno_model::record::{Action, Block, Outcome, ReplayClass, Task, ToolCall};
 use segno_model::store::Owner;
@@ -95,6 +96,11 @@ pub struct ToolOutput {
     pub whole: Option<Vec<u8>>,
     /// The new task list, from the todo tool.
     pub task: Option<Task>,
+    /// The handle under which the effect goes on behind this result. [`Tools::news`] tells its end.
+    pub background: Option<String>,
+    /// Nothing is recorded: this process is shut down while the effect goes on, and the next one
+    /// establishes its result.
+    pub unfinished: bool,
 }
 
 impl ToolOutput {
@@ -119,7 +125,21 @@ impl ToolOutput {
     /// Any outcome with text.
     #[must_use]
     pub fn new(text: impl Into<String>, is_error: bool, outcome: Outcome) -> Self {
-        Self { content: vec![Block::text(text)], is_error, outcome, whole: None, task: None }
+        Self {
+            content: vec![Block::text(text)],
+            is_error,
+            outcome,
+            whole: None,
+            task: None,
+            background: None,
+            unfinished: false,
+        }
+    }
+
+    /// It goes on under a handle.
+    #[must_use]
+    pub fn in_background(self, handle: &str) -> Self {
+        Self { background: Some(handle.to_owned()), ..self }
     }
 }
 
@@ -144,6 +164,15 @@ pub enum Settlement {
     /// It still runs, and [`Tools::reattach`] can wait for its end. The output is what the model is told
     /// when nobody waits.
     Running(ToolOutput),
+}
+
+/// The end of an effect that went on behind its result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// Its handle.
+    pub handle: String,
+    /// What the model is told; not empty.
+    pub text: String,
 }
 
 /// What is shown while a tool runs.
@@ -207,11 +236,6 @@ pub trait Tools: Send + Sync {
         async { Settlement::Told(ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown)) }
     }
 
-    /// What [`Tools::establish`] told is on disk: the traces that it was read off may go.
-    fn settled(&self) -> impl Future<Output = ()> + Send {
-        async {}
-    }
-
     /// Waits for the end of an effect of which [`Tools::establish`] said that it runs. Returns early with
     /// [`Outcome::Stopped`] on a stop, as [`Tools::run`] does.
     fn reattach(
@@ -221,6 +245,18 @@ pub trait Tools: Send + Sync {
     ) -> impl Future<Output = ToolOutput> + Send {
         let _ = action;
         async { ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown) }
+    }
+
+    /// Which of the effects that went on behind their results have ended since, or are out of sight for
+    /// good. Asked between steps, and again until it is recorded; each is told once.
+    fn news(&self, _open: &[Background]) -> impl Future<Output = Vec<News>> + Send {
+        async { Vec::new() }
+    }
+
+    /// Everything but what is open here has its result on disk for good, what [`Tools::establish`] told
+    /// included: the traces that it was read off may go.
+    fn settled(&self, _open: &Checkpoint) -> impl Future<Output = ()> + Send {
+        async {}
     }
 
     /// Runs a call that was judged. Returns early with [`Outcome::Stopped`] on a stop.

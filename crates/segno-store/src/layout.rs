@@ -43,6 +43,10 @@ impl SessionDir {
         self.0.join("blobs")
     }
 
+    pub(crate) fn actions(&self) -> PathBuf {
+        self.0.join("actions")
+    }
+
     pub(crate) fn set_aside(&self) -> PathBuf {
         self.0.join("set-aside")
     }

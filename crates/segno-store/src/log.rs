@@ -26,6 +26,7 @@ use segno_model::state::State;
 use segno_model::store::{Active, DraftText, Level, SessionLog, StoreError};
 use segno_model::{Body, Pos, Record, Seq};
 use std::io::ErrorKind;
+use std::path::PathBuf;
 
 /// Where the log is.
 #[derive(Debug)]
@@ -118,6 +119,13 @@ impl<D: Disk> FileLog<D> {
 
     pub(crate) fn dir(&self) -> &SessionDir {
         &self.dir
+    }
+
+    /// Where the files of this session's supervised commands are (`docs/format/actions.md`). Whoever runs
+    /// a command makes it, and only behind the first record: before that the session is nowhere.
+    #[must_use]
+    pub fn actions_dir(&self) -> PathBuf {
+        self.dir.actions()
     }
 
     /// How long the log is now.

@@ -1,8 +1,10 @@
 //! `bash`: a shell command in a process group of its own.
 //!
-//! Responsible for: starting it, streaming and collecting its output, its exit, and ending its whole
-//! group on a stop or a timeout. Must not: decide whether it may run. Nobody can tell after a crash
-//! what became of a command, so its class is `opaque`.
+//! Responsible for: its arguments and surroundings, the words for its end, and running it as a child of
+//! this process: starting it, streaming and collecting its output, its exit, and ending its whole group on
+//! a stop or a timeout. That is for those who keep no files; nobody can tell after a crash what became of
+//! such a command, so its class is `opaque`. Others have it supervised ([`super::supervised`]). Must not:
+//! decide whether it may run.
 
 use super::cut::{Collected, Utf8Stream};
 use super::error::{ToolError, stop_text};
@@ -14,6 +16,7 @@ use segno_runtime::{Progress, StopKind, ToolOutput, ToolRun};
 use serde::Deserialize;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::net::unix::pipe;
@@ -23,6 +26,9 @@ use tokio::process::{Child, Command};
 pub(crate) const DEFAULT_TIMEOUT: f64 = 120.0;
 /// How long a command may run at most, in seconds.
 pub(crate) const MAX_TIMEOUT: f64 = 600.0;
+/// How long a command in the background may run unless told otherwise, and at most, in seconds.
+pub(crate) const BACKGROUND_TIMEOUT: f64 = 3600.0;
+pub(crate) const MAX_BACKGROUND_TIMEOUT: f64 = 86_400.0;
 /// How long a group has between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(1500);
 /// How often an ending group is looked at.
@@ -34,6 +40,8 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) struct Args {
     pub(crate) command: String,
     pub(crate) timeout: Option<f64>,
+    #[serde(default)]
+    pub(crate) background: bool,
 }
 
 impl Args {
@@ -42,19 +50,30 @@ impl Args {
         if self.command.trim().is_empty() || self.command.contains('\0') {
             return Err(ToolError::Arguments("`command` must not be empty".to_owned()));
         }
+        let max = if self.background { MAX_BACKGROUND_TIMEOUT } else { MAX_TIMEOUT };
         match self.timeout {
-            Some(t) if !(t > 0.0 && t <= MAX_TIMEOUT) => Err(ToolError::Arguments(format!(
-                "`timeout` must be more than 0 and at most {MAX_TIMEOUT} seconds"
+            Some(t) if !(t > 0.0 && t <= max) => Err(ToolError::Arguments(format!(
+                "`timeout` must be more than 0 and at most {max} seconds"
             ))),
             _ => Ok(()),
         }
     }
+
+    /// How long it may run.
+    pub(crate) fn timeout(&self) -> Duration {
+        let usual = if self.background { BACKGROUND_TIMEOUT } else { DEFAULT_TIMEOUT };
+        Duration::from_secs_f64(self.timeout.unwrap_or(usual))
+    }
 }
 
 /// Why a command is over.
-enum End {
-    Exited(ExitStatus),
-    TimedOut,
+pub(crate) enum End {
+    /// With this code.
+    Exited(i32),
+    /// By a signal that nobody here sent.
+    Signalled(i32),
+    /// It had this long.
+    TimedOut(Duration),
     Stopped(StopKind),
 }
 
@@ -68,18 +87,18 @@ pub(crate) async fn run(
     let (mut group, output) = start(workspace, hidden_env, args)
         .map_err(|e| ToolError::Refused(format!("the shell could not be started: {e}")))?;
     let mut sink = Sink { collected: Collected::new(), utf8: Utf8Stream::default(), run };
-    let timeout = Duration::from_secs_f64(args.timeout.unwrap_or(DEFAULT_TIMEOUT));
+    let timeout = args.timeout();
     let end = {
         let watched = watch(&mut group.child, &output, &mut sink);
         tokio::select! {
-            status = watched => End::Exited(status.map_err(|e| {
+            status = watched => ended(status.map_err(|e| {
                 ToolError::Unsure(format!("the command's end could not be seen: {e}"))
             })?),
             kind = run.stop.stopped() => End::Stopped(kind),
-            () = tokio::time::sleep(timeout) => End::TimedOut,
+            () = tokio::time::sleep(timeout) => End::TimedOut(timeout),
         }
     };
-    if matches!(end, End::Exited(_)) {
+    if matches!(end, End::Exited(_) | End::Signalled(_)) {
         group.disarm();
     } else {
         group.end().await;
@@ -90,7 +109,14 @@ pub(crate) async fn run(
         tokio::time::sleep(POLL).await;
         held_open = !drain(&output, &mut sink);
     }
-    Ok(report(sink.collected, &end, held_open, timeout))
+    Ok(report(sink.collected, &end, held_open))
+}
+
+fn ended(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exited(code),
+        (None, signal) => End::Signalled(signal.unwrap_or(0)),
+    }
 }
 
 fn start(
@@ -106,13 +132,7 @@ fn start(
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer)
-        .envs([
-            ("PAGER", "cat"),
-            ("GIT_PAGER", "cat"),
-            ("TERM", "dumb"),
-            ("GIT_TERMINAL_PROMPT", "0"),
-        ]);
-    command.envs(git_guard(std::env::var("GIT_CONFIG_COUNT").ok().as_deref()));
+        .envs(environment());
     for name in hidden_env {
         command.env_remove(name);
     }
@@ -120,6 +140,19 @@ fn start(
     let output = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     Ok((Group { child, pid }, output))
+}
+
+/// What a command finds in its environment: nothing waits for keys, and git runs no program of a planted
+/// repository.
+pub(crate) fn environment() -> Vec<(String, String)> {
+    let quiet =
+        [("PAGER", "cat"), ("GIT_PAGER", "cat"), ("TERM", "dumb"), ("GIT_TERMINAL_PROMPT", "0")];
+    let guard = git_guard(std::env::var("GIT_CONFIG_COUNT").ok().as_deref());
+    quiet
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into_iter()
+        .chain(guard)
+        .collect()
 }
 
 /// Settings by which git takes no plain directory for a repository: files named `HEAD`, `config`,
@@ -134,16 +167,20 @@ fn git_guard(count: Option<&str>) -> [(String, String); 3] {
     ]
 }
 
+/// The shell: bash where it is installed.
+pub(crate) fn shell_program() -> PathBuf {
+    found("bash").unwrap_or_else(|| "sh".into())
+}
+
+fn found(name: &str) -> Option<PathBuf> {
+    let places = ["/usr/bin", "/bin", "/usr/local/bin"];
+    places.map(|dir| Path::new(dir).join(name)).into_iter().find(|path| path.is_file())
+}
+
 /// The shell, away from our terminal: in a session of its own where `setsid` is installed, so that
 /// nothing in it can ask questions there; in a process group of its own otherwise.
 fn shell() -> Command {
-    let found = |name: &str| {
-        ["/usr/bin", "/bin", "/usr/local/bin"]
-            .map(|dir| std::path::Path::new(dir).join(name))
-            .into_iter()
-            .find(|path| path.is_file())
-    };
-    let bash = found("bash").unwrap_or_else(|| "sh".into());
+    let bash = shell_program();
     if let Some(setsid) = found("setsid") {
         let mut command = Command::new(setsid);
         command.arg(bash);
@@ -264,18 +301,17 @@ fn drain(output: &pipe::Receiver, sink: &mut Sink<'_, '_>) -> bool {
     false
 }
 
-fn report(collected: Collected, end: &End, held_open: bool, timeout: Duration) -> ToolOutput {
+/// What the model is told of a command that is over.
+pub(crate) fn report(collected: Collected, end: &End, held_open: bool) -> ToolOutput {
     let (mut text, whole) = collected.finish();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     let (line, outcome) = match end {
-        End::Exited(status) => match (status.code(), status.signal()) {
-            (Some(0), _) => ("exit code 0".to_owned(), Outcome::Done),
-            (Some(code), _) => (format!("exit code {code}"), Outcome::Failed),
-            (None, signal) => (format!("ended by signal {}", signal.unwrap_or(0)), Outcome::Failed),
-        },
-        End::TimedOut => {
+        End::Exited(0) => ("exit code 0".to_owned(), Outcome::Done),
+        End::Exited(code) => (format!("exit code {code}"), Outcome::Failed),
+        End::Signalled(signal) => (format!("ended by signal {signal}"), Outcome::Failed),
+        End::TimedOut(timeout) => {
             let seconds = timeout.as_secs_f64();
             (
                 format!("ended after the timeout of {seconds} seconds; it may be half done"),
@@ -290,7 +326,7 @@ fn report(collected: Collected, end: &End, held_open: bool, timeout: Duration) -
         text.push_str("(no output)\n");
     }
     text.push_str(&format!("[{line}]"));
-    if held_open && matches!(end, End::Exited(_)) {
+    if held_open && matches!(end, End::Exited(_) | End::Signalled(_)) {
         text.push_str("\n[processes that it left running still hold its output, which is not read any more; send the output of background processes to a file]");
     }
     let mut output = ToolOutput::new(text, outcome != Outcome::Done, outcome);

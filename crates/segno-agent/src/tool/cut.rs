@@ -41,6 +41,12 @@ impl Collected {
         self.dropped += over as u64;
     }
 
+    /// Bytes that are gone; what was kept behind the beginning before them is given up too.
+    pub(crate) fn skip(&mut self, bytes: u64) {
+        self.dropped += bytes + self.tail.len() as u64;
+        self.tail.clear();
+    }
+
     /// The text for the model, and the whole bytes where the text is not all of it.
     pub(crate) fn finish(self) -> (String, Option<Vec<u8>>) {
         let mut whole = self.head;

@@ -4,7 +4,7 @@
 //! records, or talk to a person itself; an [`Asker`] does. Replay classes: `read`, `grep`, `find`, `ls`
 //! and `todo` are `read`; `write` and `edit` are `verified`, with the facts in the intent's probe (large
 //! files are `opaque`: what they held before is not kept);
-//! `bash` is `opaque`: after a crash nobody can tell what became of a command.
+//! `bash` is `supervised` where the session keeps files, and `opaque` otherwise.
 
 mod bash;
 mod change;
@@ -19,6 +19,7 @@ mod ls;
 mod reach;
 mod read;
 mod request;
+mod supervised;
 mod todo;
 mod walk;
 mod workspace;
@@ -26,6 +27,7 @@ mod write;
 
 pub use reach::Reach;
 pub(crate) use reach::is_secret_name;
+pub use supervised::Supervision;
 pub use workspace::Place;
 
 use crate::permission::command::judge;
@@ -34,15 +36,17 @@ use change::{Change, Temps};
 use edits::Edits;
 use error::ToolError;
 use request::Request;
+use segno_model::checkpoint::{Background, Checkpoint};
 use segno_model::context::UNKNOWN_OUTCOME;
-use segno_model::record::{Outcome, ReplayClass, ToolCall};
+use segno_model::record::{Action, Outcome, ReplayClass, ToolCall};
 use segno_runtime::{
-    Answer, Begun, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
+    Answer, Begun, News, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
 };
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use supervised::Commands;
 use walk::Cancel;
 use workspace::Workspace;
 
@@ -108,6 +112,8 @@ pub struct ToolboxConfig {
     pub rules: Vec<PrefixRule>,
     /// Variables that commands do not get to see, e.g. the providers' keys.
     pub hidden_env: Vec<String>,
+    /// Where commands are supervised; none, and nobody can tell after a crash what became of one.
+    pub supervision: Option<Supervision>,
     /// Who asks; nobody in a run without a terminal, where what would ask is refused.
     pub asker: Option<Arc<dyn Asker>>,
 }
@@ -116,6 +122,7 @@ pub struct ToolboxConfig {
 pub struct Toolbox {
     workspace: Arc<Workspace>,
     hidden_env: Vec<String>,
+    commands: Option<Commands>,
     asker: Option<Arc<dyn Asker>>,
     mode: Mutex<Mode>,
     memory: Mutex<Memory>,
@@ -143,6 +150,7 @@ impl Toolbox {
         Self {
             workspace: Arc::new(workspace),
             hidden_env: config.hidden_env,
+            commands: config.supervision.map(Commands::new),
             asker: config.asker,
             mode: Mutex::new(config.mode),
             memory: Mutex::new(Memory::new(config.rules)),
@@ -164,6 +172,10 @@ impl Toolbox {
     /// Understands a call and looks at what it is about; changes nothing.
     async fn examine(&self, call: &ToolCall) -> Result<Examined, ToolError> {
         let request = Request::parse(call)?;
+        if matches!(&request, Request::Bash(args) if args.background) && self.commands.is_none() {
+            let why = "commands cannot run in the background here; leave `background` out";
+            return Err(ToolError::Refused(why.to_owned()));
+        }
         let workspace = Arc::clone(&self.workspace);
         blocking(move || {
             let (change, not_yet) = match (plan(&workspace, &request), &request) {
@@ -196,13 +208,32 @@ impl Toolbox {
 
     fn tool_plan(&self, call: &ToolCall, examined: &Examined) -> ToolPlan {
         let class = match &examined.request {
+            Request::Bash(_) if self.commands.is_some() => ReplayClass::Supervised,
             Request::Bash(_) => ReplayClass::Opaque,
+            Request::Background(args) if args.stop => ReplayClass::Opaque,
             Request::Write(_) | Request::Edit(_) => ReplayClass::Verified,
             _ => ReplayClass::Read,
         };
         let Wish::Write(path, _) = &examined.wish else { return ToolPlan::new(class) };
         self.edits.judged(call, path, examined.change.as_ref());
         ToolPlan { subject: Some(change::subject(path)), ..ToolPlan::new(class) }
+    }
+
+    /// Makes what the intent of a supervised command names.
+    async fn prepare_command(
+        &self,
+        call: &ToolCall,
+        args: &bash::Args,
+        plan: ToolPlan,
+    ) -> Result<ToolPlan, ToolError> {
+        let Some(commands) = &self.commands else { return Ok(plan) };
+        let made = commands.prepare(key(call), &self.workspace, &self.hidden_env, args).await?;
+        let Some(probe) = made else {
+            return Ok(ToolPlan { class: ReplayClass::Opaque, ..plan });
+        };
+        let probe = serde_json::value::to_raw_value(&probe)
+            .map_err(|e| ToolError::Refused(e.to_string()))?;
+        Ok(ToolPlan { probe: Some(probe), ..plan })
     }
 
     fn question(&self, examined: &Examined) -> String {
@@ -274,8 +305,20 @@ impl Toolbox {
             self.discard(call).await;
             return Err(ToolError::NotStarted(kind));
         }
-        if let Request::Bash(args) = &request {
-            return bash::run(&self.workspace, &self.hidden_env, args, run).await;
+        match (&request, &self.commands) {
+            (Request::Bash(args), Some(commands)) => {
+                return match commands.take(&key(call)) {
+                    Some(dir) => commands.run(&dir, args, &self.hidden_env, run).await,
+                    None => bash::run(&self.workspace, &self.hidden_env, args, run).await,
+                };
+            }
+            (Request::Bash(args), None) => {
+                return bash::run(&self.workspace, &self.hidden_env, args, run).await;
+            }
+            (Request::Background(args), Some(commands)) => {
+                return commands.background(args, &run.stop).await;
+            }
+            _ => {}
         }
         let workspace = Arc::clone(&self.workspace);
         let cancel = Cancel::default();
@@ -299,7 +342,7 @@ impl Toolbox {
 
 impl Tools for Toolbox {
     fn specs(&self) -> Vec<ToolSpec> {
-        request::specs()
+        request::specs(self.commands.is_some())
     }
 
     async fn judge(&self, call: &ToolCall) -> Verdict {
@@ -318,34 +361,66 @@ impl Tools for Toolbox {
     }
 
     async fn prepare(&self, call: &ToolCall, given: ToolPlan) -> Result<ToolPlan, ToolOutput> {
-        let Ok(request @ (Request::Write(_) | Request::Edit(_))) = Request::parse(call) else {
-            return Ok(given);
+        let prepared = match Request::parse(call) {
+            Ok(request @ (Request::Write(_) | Request::Edit(_))) => {
+                let (edits, workspace) = (Arc::clone(&self.edits), Arc::clone(&self.workspace));
+                let call = call.clone();
+                match blocking(move || edits.prepare(&call, &request, &workspace, given)).await {
+                    Ok(prepared) => return prepared,
+                    Err(error) => Err(error),
+                }
+            }
+            Ok(Request::Bash(args)) => self.prepare_command(call, &args, given).await,
+            _ => return Ok(given),
         };
-        let (edits, workspace) = (Arc::clone(&self.edits), Arc::clone(&self.workspace));
-        let call = call.clone();
-        match blocking(move || edits.prepare(&call, &request, &workspace, given)).await {
-            Ok(prepared) => prepared,
-            Err(error) => Err(error.output(&self.workspace)),
-        }
+        prepared.map_err(|error| error.output(&self.workspace))
     }
 
     async fn discard(&self, call: &ToolCall) {
+        if let Some(dir) = self.commands.as_ref().and_then(|commands| commands.take(&key(call))) {
+            // What stays is removed with what is recorded.
+            let _ = dir.remove();
+        }
         let (edits, call) = (Arc::clone(&self.edits), call.clone());
         let discarded = tokio::task::spawn_blocking(move || edits.discard(&call));
         let _ = discarded.await;
     }
 
     async fn establish(&self, begun: Begun<'_>) -> Settlement {
-        Settlement::Told(match begun.action.tool.as_str() {
-            "write" | "edit" => self.edits.establish(&begun, &self.workspace),
-            _ => ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown),
-        })
+        let Begun { action, here, .. } = begun;
+        match (action.tool.as_str(), &self.commands) {
+            ("write" | "edit", _) => {
+                Settlement::Told(self.edits.establish(&begun, &self.workspace))
+            }
+            ("bash", Some(commands)) if action.class == ReplayClass::Supervised => {
+                commands.establish(action, here).await
+            }
+            _ => Settlement::Told(ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown)),
+        }
     }
 
-    async fn settled(&self) {
+    async fn settled(&self, open: &Checkpoint) {
+        if let Some(commands) = &self.commands {
+            commands.tidy(open).await;
+        }
         let edits = Arc::clone(&self.edits);
         let settled = tokio::task::spawn_blocking(move || edits.settled());
         let _ = settled.await;
+    }
+
+    async fn reattach(&self, action: &Action, run: ToolRun<'_>) -> ToolOutput {
+        let attached = match &self.commands {
+            Some(commands) => commands.reattach(action, &run).await,
+            None => Err(ToolError::Unsure(UNKNOWN_OUTCOME.to_owned())),
+        };
+        attached.unwrap_or_else(|error| error.output(&self.workspace))
+    }
+
+    async fn news(&self, open: &[Background]) -> Vec<News> {
+        match &self.commands {
+            Some(commands) => commands.news(open).await,
+            None => Vec::new(),
+        }
     }
 
     async fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> ToolOutput {
@@ -361,6 +436,9 @@ fn look(workspace: &Workspace, request: Request, cancel: &Cancel) -> Result<Tool
         Request::Find(args) => find::run(workspace, &args, cancel),
         Request::Ls(args) => ls::run(workspace, &args),
         Request::Todo(args) => todo::run(args),
+        Request::Background(_) => {
+            Err(ToolError::Refused("there are no background commands here".to_owned()))
+        }
         Request::Write(_) | Request::Edit(_) | Request::Bash(_) => {
             Err(ToolError::Refused("this tool cannot be run here".to_owned()))
         }
@@ -388,7 +466,7 @@ fn wish(workspace: &Workspace, request: &Request) -> Result<Wish, ToolError> {
             let place = workspace.place(&path);
             return Ok(Wish::Write(path, place));
         }
-        Request::Todo(_) => return Ok(Wish::Nothing),
+        Request::Todo(_) | Request::Background(_) => return Ok(Wish::Nothing),
     };
     let path = workspace.resolve(path.unwrap_or("."))?;
     let reach = workspace.reach(&path);

@@ -7,7 +7,7 @@ use super::error::ToolError;
 use super::walk::{Cancel, Watched};
 use super::workspace::Workspace;
 use base64::Engine;
-use segno_model::record::{Block, Outcome, Text};
+use segno_model::record::{Block, Text};
 use segno_runtime::ToolOutput;
 use serde::Deserialize;
 use std::fmt::Write;
@@ -92,16 +92,10 @@ fn image(path: &Path, shown: &str, media_type: &str, size: u64) -> Result<ToolOu
     let bytes =
         std::fs::read(path).map_err(|source| ToolError::Io { path: shown.to_owned(), source })?;
     let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
-    Ok(ToolOutput {
-        content: vec![
-            Block::text(format!("{shown}: {media_type}, {} bytes", bytes.len())),
-            Block::Image { media_type: media_type.to_owned(), data: Text::Inline(data) },
-        ],
-        is_error: false,
-        outcome: Outcome::Done,
-        whole: None,
-        task: None,
-    })
+    let mut output = ToolOutput::done(format!("{shown}: {media_type}, {} bytes", bytes.len()));
+    let (media_type, data) = (media_type.to_owned(), Text::Inline(data));
+    output.content.push(Block::Image { media_type, data });
+    Ok(output)
 }
 
 /// What was noticed while lines were read.

@@ -4,6 +4,7 @@
 //! touch anything. Arguments arrive as the model wrote them, so everything about them can be wrong.
 
 use super::error::ToolError;
+use super::supervised::background;
 use super::{bash, edit, find, grep, ls, read, todo, write};
 use segno_model::record::ToolCall;
 use segno_runtime::ToolSpec;
@@ -21,10 +22,12 @@ pub(crate) enum Request {
     Find(find::Args),
     Ls(ls::Args),
     Todo(todo::Args),
+    Background(background::Args),
 }
 
 /// The tools' names, in the order in which they are told.
-const NAMES: &[&str] = &["read", "write", "edit", "bash", "grep", "find", "ls", "todo"];
+const NAMES: &[&str] =
+    &["read", "write", "edit", "bash", "grep", "find", "ls", "todo", "background"];
 
 impl Request {
     /// Understands a call, or says what is wrong with it.
@@ -42,6 +45,11 @@ impl Request {
             "find" => Self::Find(arguments(call)?),
             "ls" => Self::Ls(arguments(call)?),
             "todo" => Self::Todo(arguments(call)?),
+            "background" => {
+                let args: background::Args = arguments(call)?;
+                args.check()?;
+                Self::Background(args)
+            }
             other => {
                 let names = NAMES.join(", ");
                 return Err(ToolError::Arguments(format!(
@@ -56,7 +64,7 @@ fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, ToolError> {
     // Some providers send nothing at all for a call without arguments.
     let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
     serde_json::from_str(text).map_err(|e| {
-        let spec = specs().into_iter().find(|s| s.name == call.name);
+        let spec = specs(true).into_iter().find(|s| s.name == call.name);
         let shape = spec.map_or_else(String::new, |s| s.parameters["properties"].to_string());
         ToolError::Arguments(format!(
             "the arguments of `{}` do not fit, nothing was run: {e}. They are a JSON object with: {shape}",
@@ -65,18 +73,22 @@ fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, ToolError> {
     })
 }
 
-/// The tools as the model is told of them.
-pub(crate) fn specs() -> Vec<ToolSpec> {
-    vec![
+/// The tools as the model is told of them. `supervised`: whether commands can run in the background.
+pub(crate) fn specs(supervised: bool) -> Vec<ToolSpec> {
+    let mut specs = vec![
         read_spec(),
         write_spec(),
         edit_spec(),
-        bash_spec(),
+        bash_spec(supervised),
         grep_spec(),
         find_spec(),
         ls_spec(),
         todo_spec(),
-    ]
+    ];
+    if supervised {
+        specs.push(background_spec());
+    }
+    specs
 }
 
 fn spec(name: &str, description: &str, required: &[&str], properties: &Value) -> ToolSpec {
@@ -131,14 +143,40 @@ fn edit_spec() -> ToolSpec {
     )
 }
 
-fn bash_spec() -> ToolSpec {
+fn bash_spec(supervised: bool) -> ToolSpec {
+    let what = "Run a shell command in the working directory. Each call is a new shell; nothing can be typed into it. Output over 30 KiB is cut in the middle.";
+    if !supervised {
+        return spec(
+            "bash",
+            &format!("{what} Send the output of background processes to a file."),
+            &["command"],
+            &json!({
+                "command": {"type": "string"},
+                "timeout": {"type": "number", "description": "seconds; 120 unless given, at most 600"},
+            }),
+        );
+    }
     spec(
         "bash",
-        "Run a shell command in the working directory. Each call is a new shell; nothing can be typed into it. Output over 30 KiB is cut in the middle. Send the output of background processes to a file.",
+        &format!("{what} Start servers and whatever takes long with `background`."),
         &["command"],
         &json!({
             "command": {"type": "string"},
-            "timeout": {"type": "number", "description": "seconds; 120 unless given, at most 600"},
+            "timeout": {"type": "number", "description": "seconds; 120 unless given, at most 600; in the background 3600, at most 86400"},
+            "background": {"type": "boolean", "description": "return a handle at once; you are told when it ends"},
+        }),
+    )
+}
+
+fn background_spec() -> ToolSpec {
+    spec(
+        "background",
+        "Look at a command that runs in the background: its output so far, or how it ended. Without a handle: list them.",
+        &[],
+        &json!({
+            "handle": {"type": "string", "description": "as `bash` gave it"},
+            "wait": {"type": "number", "description": "wait so many seconds for its end, at most 600"},
+            "stop": {"type": "boolean", "description": "end it"},
         }),
     )
 }

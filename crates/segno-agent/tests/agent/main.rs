@@ -101,6 +101,7 @@ impl Scene {
             mode: Mode::All,
             rules: Vec::new(),
             hidden_env: Vec::new(),
+            supervision: None,
             asker: None,
         });
         let world = World {

@@ -4,7 +4,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use segno_agent::permission::{Mode, PrefixRule};
-use segno_agent::tool::{Asker, Asking, Question, Reply, Toolbox, ToolboxConfig};
+use segno_agent::tool::{Asker, Asking, Question, Reply, Supervision, Toolbox, ToolboxConfig};
 use segno_model::record::{Block, ToolCall};
 use segno_runtime::{Progress, Stop, StopHandle, ToolOutput, ToolPlan, ToolRun, Tools, Verdict};
 use serde_json::json;
@@ -26,7 +26,17 @@ impl Place {
         Self::with(Mode::All, None, &[])
     }
 
+    /// As [`Place::new`], with commands supervised by this test's own program: it must have the test
+    /// [`supervisor_process`] calls for.
+    pub(crate) fn supervised() -> Self {
+        Self::made(Mode::All, None, &[], true)
+    }
+
     pub(crate) fn with(mode: Mode, asker: Option<Arc<dyn Asker>>, rules: &[&str]) -> Self {
+        Self::made(mode, asker, rules, false)
+    }
+
+    fn made(mode: Mode, asker: Option<Arc<dyn Asker>>, rules: &[&str], supervised: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| {
             let path = directory.path().canonicalize().unwrap().join(name);
@@ -42,9 +52,15 @@ impl Place {
             mode,
             rules: rules.iter().filter_map(|r| PrefixRule::parse(r)).collect(),
             hidden_env: vec!["SEGNO_TEST_KEY".to_owned()],
+            supervision: supervised.then(|| supervision(at("segno").join("actions"))),
             asker,
         });
         Self { directory, calls: AtomicU32::new(0), tools }
+    }
+
+    /// Where supervised commands keep their files.
+    pub(crate) fn actions(&self) -> PathBuf {
+        self.directory.path().canonicalize().unwrap().join("segno/actions")
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -130,6 +146,20 @@ impl Place {
         self.tools.run(call, ToolRun { stop, progress }).await
     }
 
+    /// Judges, prepares and runs an allowed call.
+    pub(crate) async fn start(
+        &self,
+        call: &ToolCall,
+        stop: Stop,
+        progress: &(dyn Fn(Progress) + Send + Sync),
+    ) -> ToolOutput {
+        let Verdict::Run(plan) = self.tools.judge(call).await else { panic!("allowed") };
+        match self.tools.prepare(call, plan).await {
+            Ok(_) => self.run_with(call, stop, progress).await,
+            Err(output) => output,
+        }
+    }
+
     pub(crate) async fn write(&self, path: &str, content: &str) -> String {
         let output =
             self.call("write", &json!({"path": path, "content": content}).to_string()).await;
@@ -139,6 +169,24 @@ impl Place {
 
     pub(crate) async fn bash(&self, command: &str) -> ToolOutput {
         self.call("bash", &json!({"command": command}).to_string()).await
+    }
+}
+
+/// The name of the test that is the supervisor when this test program is called as one.
+const SUPERVISOR: &str = "supervisor_process";
+
+pub(crate) fn supervision(actions: PathBuf) -> Supervision {
+    let program = std::env::current_exe().unwrap();
+    let first = ["--exact", SUPERVISOR, "--nocapture", "--test-threads=1"];
+    let supervisor = std::iter::once(program.into_os_string());
+    Supervision { actions, supervisor: supervisor.chain(first.map(Into::into)).collect() }
+}
+
+/// What the test of that name does: nothing, unless it is called with an action's directory.
+pub(crate) fn supervisor_process() {
+    let last = PathBuf::from(std::env::args_os().next_back().unwrap());
+    if last.is_absolute() && last.join("request").exists() {
+        std::process::exit(segno_agent::supervisor::supervise(&last).into());
     }
 }
 

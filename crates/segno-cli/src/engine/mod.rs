@@ -11,7 +11,7 @@ pub use model::{ModelChoice, Wanted, default_model, offer};
 pub use signals::Signals;
 pub use watch::{JsonWatch, TextWatch, call_line, end_sentence};
 
-use crate::args::{AgentArgs, quoted};
+use crate::args::{AgentArgs, SUPERVISE, quoted};
 use crate::config::{self, Config};
 use crate::error::{CliError, ExitCode};
 use crate::history::place;
@@ -21,7 +21,8 @@ use segno_agent::attach::Places;
 use segno_agent::permission::{Mode, PrefixRule};
 use segno_agent::project::Project;
 use segno_agent::provider::{Credentials, ProviderId, Secret};
-use segno_agent::tool::{Asker, Toolbox, ToolboxConfig};
+use segno_agent::supervisor::this_program;
+use segno_agent::tool::{Asker, Supervision, Toolbox, ToolboxConfig};
 use segno_agent::{Agent, Surroundings, World, instructions};
 use segno_model::SessionId;
 use segno_model::finding::Finding;
@@ -198,6 +199,10 @@ impl Engine {
                 .flat_map(|p| p.key_variables())
                 .map(|name| (*name).to_owned())
                 .collect(),
+            supervision: Some(Supervision {
+                actions: session.log().actions_dir(),
+                supervisor: vec![this_program().into(), SUPERVISE.into()],
+            }),
             asker,
         });
         Agent::new(session, tools, self.surroundings(), world)

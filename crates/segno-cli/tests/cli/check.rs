@@ -220,6 +220,7 @@ fn blobs_are_verified() {
         is_error: false,
         outcome: segno_model::record::Outcome::Done,
         established: segno_model::record::Established::Observed,
+        background: None,
     };
     desk.append(
         &id(1),

@@ -221,6 +221,16 @@ pub struct ToolMessage {
     pub outcome: Outcome,
     /// How that is known.
     pub established: Established,
+    /// The handle under which the effect goes on behind this result; its end is told by an input whose
+    /// id is [`background_input_id`] of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<String>,
+}
+
+/// The id of the input that tells the end of a background effect, once.
+#[must_use]
+pub fn background_input_id(handle: &str) -> String {
+    format!("background:{handle}")
 }
 
 /// What became of an effect.

@@ -16,7 +16,7 @@ pub use lifecycle::{
 };
 pub use message::{
     AssistantBlock, AssistantMessage, Block, Established, Message, ModelRef, Native, Outcome,
-    StopReason, ToolCall, ToolMessage, Usage, UserMessage,
+    StopReason, ToolCall, ToolMessage, Usage, UserMessage, background_input_id,
 };
 pub use session::{
     FORMAT, FormatVersion, GitFacts, Header, LaunchRecord, Origin, OriginKind, ProjectFacts,

@@ -266,6 +266,7 @@ fn result(kind: &str, rest: &str) -> ToolMessage {
         is_error: kind != "r",
         outcome: if unknown { Outcome::Unknown } else { Outcome::Done },
         established: if unknown { Established::Recovery } else { Established::Observed },
+        background: None,
     }
 }
 

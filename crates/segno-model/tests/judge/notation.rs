@@ -71,6 +71,7 @@ pub fn result(call_id: &str, call_seq: Option<Seq>) -> Body {
         is_error: false,
         outcome: Outcome::Done,
         established: Established::Observed,
+        background: None,
     })))
 }
 

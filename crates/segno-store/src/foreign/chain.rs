@@ -103,6 +103,7 @@ impl Chain {
             is_error: !matches!(answer.outcome, Outcome::Done),
             outcome: answer.outcome,
             established: answer.established,
+            background: None,
         });
         self.node(Body::Message(Box::new(message)), meta, out)
     }

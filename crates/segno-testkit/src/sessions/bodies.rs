@@ -94,6 +94,7 @@ pub fn result(id: &str, call_seq: Seq, text: &str) -> Body {
         is_error: false,
         outcome: Outcome::Done,
         established: Established::Observed,
+        background: None,
     }))
 }
 

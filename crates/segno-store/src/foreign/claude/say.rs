@@ -127,6 +127,7 @@ fn result(row: &Row<'_>, block: RowBlock<'_>, odd: &mut bool) -> ToolMessage {
         is_error,
         outcome,
         established,
+        background: None,
     }
 }
 

@@ -250,6 +250,7 @@ fn result(item: &Item<'_>) -> (Said, bool) {
         is_error: matches!(outcome, Outcome::Failed | Outcome::Stopped),
         outcome,
         established,
+        background: None,
     };
     (Said::Result(message), whole)
 }

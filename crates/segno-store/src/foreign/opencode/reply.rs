@@ -128,6 +128,7 @@ impl Reply {
             is_error,
             outcome,
             established,
+            background: None,
         };
         let at = at(time.end.or(time.completed));
         let cleared = time.compacted.or(time.pruned).is_some();

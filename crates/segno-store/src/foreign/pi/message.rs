@@ -107,6 +107,7 @@ fn result(message: Msg<'_>) -> ToolMessage {
         is_error,
         outcome: if is_error { Outcome::Failed } else { Outcome::Done },
         established: Established::Origin,
+        background: None,
     }
 }
 
