@@ -29,7 +29,9 @@ const STARTS_PROGRAMS: &[&str] = &[
     // Its tests kill themselves as other processes.
     "crates/segno-agent/src/tool/change/tests.rs",
     "crates/segno-agent/src/project.rs",
+    "crates/segno-agent/src/supervisor/serve.rs",
     "crates/segno-agent/src/tool/bash.rs",
+    "crates/segno-agent/src/tool/supervised/mod.rs",
     "crates/segno-cli/src/demo/stage.rs",
     "crates/segno-cli/src/interactive/shell.rs",
     "crates/segno-cli/src/terminal/prompt.rs",

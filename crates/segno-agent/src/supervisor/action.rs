@@ -328,3 +328,38 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
         Err(e) => Err(e),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page's examples are what is written and read.
+    #[test]
+    fn the_examples_of_the_page_are_read_and_written() {
+        let page = include_str!("../../../../docs/format/actions.md");
+        let blocks: Vec<&str> =
+            page.split("```json\n").skip(1).filter_map(|b| b.split("\n```").next()).collect();
+        let [request, claim, statuses] = blocks[..] else { panic!("three blocks") };
+        let parsed: Request = serde_json::from_str(request).unwrap();
+        assert_eq!(serde_json::to_string(&parsed).unwrap(), request);
+        let parsed: Claim = serde_json::from_str(claim).unwrap();
+        assert_eq!(serde_json::to_string(&parsed).unwrap(), claim);
+        for status in statuses.lines() {
+            let parsed: Status = serde_json::from_str(status).unwrap();
+            assert_eq!(serde_json::to_string(&parsed).unwrap(), status);
+        }
+    }
+
+    /// Covers: G17.
+    #[test]
+    fn an_id_is_no_path() {
+        let root = Path::new("/a");
+        for text in ["", ".", "..", "a/b", "a\0", "ä", "a b", &"a".repeat(65)] {
+            assert!(ActionDir::named(root, text).is_none(), "{text:?}");
+        }
+        assert_eq!(
+            ActionDir::named(root, "k3Rf0aZq1x").unwrap().path(),
+            Path::new("/a/k3Rf0aZq1x")
+        );
+    }
+}
