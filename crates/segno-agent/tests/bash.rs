@@ -127,7 +127,8 @@ async fn output_is_shown_while_the_command_runs() {
     );
         let (_handle, stop) = StopHandle::new();
         let output = place
-            .start(&call, stop, &|Progress::Output(more)| {
+            .start(&call, stop, &|progress| {
+                let Progress::Output(more) = progress else { panic!("no pause") };
                 let mut shown = shown.lock().unwrap();
                 shown.push_str(&more);
                 if shown.contains("ready") {

@@ -296,9 +296,10 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         loop {
             tokio::select! {
                 biased;
-                Some((i, progress)) = shown.recv() => {
-                    self.observer.event(Event::ToolProgress { call_id: &calls[i].id, progress });
-                }
+                Some((i, progress)) = shown.recv() => self.observer.event(match progress {
+                    Progress::Paused(ref reason) => Event::Paused { reason },
+                    progress => Event::ToolProgress { call_id: &calls[i].id, progress },
+                }),
                 kind = outer.stopped(), if !stopping => {
                     self.note_stopping(kind).await?;
                     signal.stop(kind);

@@ -180,6 +180,8 @@ pub struct News {
 pub enum Progress {
     /// More output, as it comes.
     Output(String),
+    /// It waits for something that a person has to see to, a full disk say.
+    Paused(String),
 }
 
 /// What a running tool is given.

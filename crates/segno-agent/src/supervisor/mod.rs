@@ -21,5 +21,5 @@ pub use action::{ActionDir, Claim, Claimant, End, LOST_CLAIM, NOTHING_STARTED, R
 pub use output::OutputReader;
 pub(crate) use platform::survivors;
 pub use platform::{Survivor, this_program, wall_clock};
-pub use serve::supervise;
+pub use serve::{FULL, supervise};
 pub use standing::{Clue, Facts, Standing, Word, judge};

@@ -12,6 +12,9 @@ use std::path::PathBuf;
 /// How long a piece is. The first and the newest two are kept: at least the first and the last 16 MiB.
 pub(crate) const PIECE: u64 = 16 << 20;
 
+/// How much waits for room on a full disk before the command has to.
+const WAITING: usize = 1 << 20;
+
 /// How much is read at once.
 const AT_ONCE: usize = 64 << 10;
 
@@ -23,6 +26,9 @@ pub(crate) struct OutputWriter {
     file: File,
     /// Position behind the last byte that was written.
     written: u64,
+    /// What finds no room yet.
+    waiting: Vec<u8>,
+    /// How many bytes were lost to a failing disk.
     unwritten: u64,
 }
 
@@ -30,20 +36,39 @@ impl OutputWriter {
     /// Begins it; the file is there from now on.
     pub(crate) fn begin(dir: &ActionDir, piece: u64) -> io::Result<Self> {
         let file = private_file(&dir.file(&name(0)))?;
-        Ok(Self { dir: dir.clone(), piece, file, written: 0, unwritten: 0 })
+        let waiting = Vec::new();
+        Ok(Self { dir: dir.clone(), piece, file, written: 0, waiting, unwritten: 0 })
     }
 
-    /// Adds bytes. What finds no room is counted: the command goes on.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            match self.push_some(bytes) {
-                Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
+    /// Adds bytes. What finds no room waits for some; what the disk refuses is counted.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.waiting.extend_from_slice(bytes);
+        let _ = self.flush();
+    }
+
+    /// Writes what waits; an error is a disk that is still full.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut rest = waiting.as_slice();
+        while !rest.is_empty() {
+            match self.push_some(rest) {
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(e) if is_full(&e) => {
+                    self.waiting = rest.to_vec();
+                    return Err(e);
+                }
                 Err(_) => {
-                    self.unwritten += bytes.len() as u64;
-                    return;
+                    self.unwritten += rest.len() as u64;
+                    return Ok(());
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Whether something waits for room, and whether nothing more should be taken until there is some.
+    pub(crate) fn waits(&self) -> (bool, bool) {
+        (!self.waiting.is_empty(), self.waiting.len() >= WAITING)
     }
 
     fn push_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -81,6 +106,11 @@ impl OutputWriter {
         let _ = self.file.sync_data();
         (self.written + self.unwritten, self.unwritten)
     }
+}
+
+/// Whether there is no room, now.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 fn name(piece: u64) -> String {

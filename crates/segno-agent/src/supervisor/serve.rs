@@ -6,7 +6,7 @@
 //! command is for. It works in that directory, so that a session which is moved takes it along.
 
 use super::action::{ActionDir, Claimant, End, LOST_CLAIM, NOTHING_STARTED, Request, Status};
-use super::output::{OutputWriter, PIECE};
+use super::output::{OutputWriter, PIECE, is_full};
 use super::platform;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_setfl, flock};
@@ -17,6 +17,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 use std::time::Duration;
 
 /// How long a group has between SIGTERM and SIGKILL.
@@ -26,9 +27,12 @@ const POLL: Duration = Duration::from_millis(20);
 /// How often a stop is looked for: where the system tells of new files, and where it does not.
 const LOOK_TOLD: Duration = Duration::from_secs(10);
 const LOOK_UNTOLD: Duration = Duration::from_millis(100);
-/// How often, and how far apart, a status is written that finds no room.
-const TELL_TRIES: u32 = 60;
-const TELL_PAUSE: Duration = Duration::from_secs(1);
+/// How often, and how far apart, a failing disk is tried; a full one as long as it takes (G16).
+const TRIES: u32 = 60;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What it says on its standard error when it waits for room on the disk.
+pub const FULL: &str = "the disk is full: the command's output and end cannot be written";
 
 /// The supervisor's exit when it could not say how the command ended.
 const UNTOLD: u8 = 5;
@@ -60,6 +64,7 @@ fn serve(dir: &Path) -> Result<(), GivenUp> {
     // Away from the terminal and from the signals that end whoever asked. It fails only where that is so
     // already.
     let _ = setsid();
+    platform::call_itself("segno");
     std::env::set_current_dir(dir).map_err(GivenUp::NothingStarted)?;
     let action = ActionDir::here();
     let request = action.request().map_err(GivenUp::NothingStarted)?;
@@ -75,20 +80,43 @@ fn serve(dir: &Path) -> Result<(), GivenUp> {
         Ok((mut command, mut output)) => {
             let (end, held_open) =
                 command.attend(&action, &request, &mut output).map_err(|_| GivenUp::Untold)?;
+            insist(|| output.flush())?;
             (end, output.finish(), held_open)
         }
         Err(why) => (End::NotStarted { why: why.to_string() }, (0, 0), false),
     };
     let (bytes, unwritten) = output;
     let status = Status { end, bytes, unwritten, held_open, at: platform::wall_clock() };
-    for _ in 0..TELL_TRIES {
-        if action.tell(&status).is_ok() {
-            drop(lock);
-            return Ok(());
+    insist(|| action.tell(&status))?;
+    drop(lock);
+    Ok(())
+}
+
+/// Tries until it works: on a full disk as long as it takes.
+fn insist(mut work: impl FnMut() -> io::Result<()>) -> Result<(), GivenUp> {
+    let mut tries = 0;
+    while let Err(error) = work() {
+        if is_full(&error) {
+            say_full();
+        } else {
+            tries += 1;
         }
-        std::thread::sleep(TELL_PAUSE);
+        // A directory that is gone will not come back.
+        if tries == TRIES || error.kind() == io::ErrorKind::NotFound {
+            return Err(GivenUp::Untold);
+        }
+        std::thread::sleep(PAUSE);
     }
-    Err(GivenUp::Untold)
+    Ok(())
+}
+
+/// Tells whoever started us, once, that the disk is full.
+fn say_full() {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        // Nobody may be there any more.
+        let _ = writeln!(io::stderr(), "{FULL}");
+    });
 }
 
 fn begin(action: &ActionDir, request: &Request) -> io::Result<(Running, OutputWriter)> {
@@ -158,8 +186,12 @@ impl Running {
         let mut open = true;
         let why = loop {
             let left = deadline.saturating_sub(platform::steady());
-            let over = self.wait(open, left.min(look));
-            open = open && self.take(output);
+            let (waits, full) = output.waits();
+            let over = self.wait(open && !full, left.min(if waits { PAUSE } else { look }));
+            if waits && output.flush().is_err() {
+                say_full();
+            }
+            open = open && (full || self.take(output));
             if over {
                 break None;
             }

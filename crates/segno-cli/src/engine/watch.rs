@@ -90,7 +90,8 @@ impl<'a> TextWatch<'a> {
         }
     }
 
-    fn progress(&mut self, call_id: &str, Progress::Output(output): &Progress) {
+    fn progress(&mut self, call_id: &str, progress: &Progress) {
+        let Progress::Output(output) = progress else { return };
         let shown = self.live_lines.entry(call_id.to_owned()).or_default();
         let mut lines = Vec::new();
         for line in output.lines() {
@@ -299,6 +300,9 @@ impl Observer for JsonWatch<'_> {
             }
             Event::ToolProgress { call_id, progress: Progress::Output(text) } => {
                 json!({"event": "tool_output", "call_id": call_id, "text": text})
+            }
+            Event::ToolProgress { progress: Progress::Paused(reason), .. } => {
+                json!({"event": "paused", "reason": reason})
             }
             Event::Paused { reason } => json!({"event": "paused", "reason": reason}),
         };

@@ -92,6 +92,25 @@ impl Place {
         listed.into_iter().map(|listed| listed.id).collect()
     }
 
+    /// Waits until an action of a session has a file.
+    pub(crate) fn until_action_has(&self, name: &str) {
+        let store = self.store();
+        let there = || {
+            let logs = self.sessions().into_iter().filter_map(|id| store.log_path(&id).ok());
+            logs.map(|log| log.with_file_name("actions")).any(|actions| {
+                let all = segno_agent::supervisor::ActionDir::all(&actions);
+                all.iter().any(|action| action.path().join(name).exists())
+            })
+        };
+        for _ in 0..3000 {
+            if there() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("no action has a {name}");
+    }
+
     /// The only session's records, as far as they are on disk.
     pub(crate) fn records(&self) -> Vec<Record> {
         let mut records = Vec::new();

@@ -126,15 +126,37 @@ fn a_kill_within_a_reply_is_survived_on_every_other_wire() {
     }
 }
 
-/// The command itself kills the agent, right before or right behind its effect: nobody can know which,
-/// and nobody pretends to. Covers: G6, G7, SD1, #32.
+/// The agent, which is the parent of the command's parent.
+const AGENT: &str = "$(cut -d' ' -f4 /proc/$PPID/stat)";
+
+/// The command itself kills the agent, before or behind its effect: its supervisor sees it to its end, the
+/// effect happens once, and that is what the model is told. Covers: G6, G7, SD1, #32.
 #[test]
-fn a_kill_in_the_middle_of_an_effect_leaves_its_outcome_unknown_and_never_repeats_it() {
-    for (command, effects) in
-        [("kill -9 $PPID", ""), ("echo one >> effects; sync effects; kill -9 $PPID", "one\n")]
-    {
-        let place = Place::new(&script(command, NEVER, NEVER));
-        killed_and_resumed(&place, |_, _| (), command);
+fn a_command_outlives_a_killed_agent_and_its_real_end_is_told() {
+    for command in [
+        format!("kill -9 {AGENT}; echo one >> effects"),
+        format!("echo one >> effects; kill -9 {AGENT}"),
+    ] {
+        let place = Place::new(&script(&command, NEVER, NEVER));
+        let ended = |place: &Place, child: &mut Child| {
+            child.wait().unwrap();
+            place.until_action_has("status");
+        };
+        killed_and_resumed(&place, ended, &command);
+        assert_eq!(std::fs::read_to_string(place.file("effects")).unwrap(), "one\n");
+        let story = place.story();
+        assert!(story.starts_with("user assistant done | suspended user"), "{story}");
+    }
+}
+
+/// With its supervisor killed, too, nobody can know how it ended, and nobody pretends to.
+/// Covers: G6, G7, SD1, #32.
+#[test]
+fn a_kill_of_agent_and_supervisor_leaves_the_outcome_unknown_and_never_repeats_it() {
+    for (before, effects) in [("", ""), ("echo one >> effects; sync effects; ", "one\n")] {
+        let command = format!("{before}kill -9 {AGENT} $PPID");
+        let place = Place::new(&script(&command, NEVER, NEVER));
+        killed_and_resumed(&place, |_, _| (), &command);
         let found = std::fs::read_to_string(place.file("effects")).unwrap_or_default();
         assert_eq!(found, effects);
         let story = place.story();

@@ -22,6 +22,11 @@ pub(crate) fn own_program() -> Option<PathBuf> {
     link.exists().then_some(link)
 }
 
+/// How this process is called in lists of processes.
+pub(crate) fn call_itself(name: &str) {
+    let _ = fs::write("/proc/self/comm", name);
+}
+
 /// The id of this boot; empty when the system does not tell.
 pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")

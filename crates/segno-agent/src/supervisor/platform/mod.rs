@@ -13,7 +13,7 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 use other as this;
 
-pub(crate) use this::{boot_id, group_lives, process_started, survivors, watch};
+pub(crate) use this::{boot_id, call_itself, group_lives, process_started, survivors, watch};
 
 use rustix::time::{ClockId, clock_gettime};
 use segno_model::Timestamp;

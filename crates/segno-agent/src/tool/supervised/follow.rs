@@ -4,10 +4,11 @@
 //! Must not: end it. A shutdown leaves it to its supervisor: it is not a stop (G9).
 
 use super::super::cut::{Collected, Utf8Stream};
-use crate::supervisor::{ActionDir, OutputReader};
+use crate::supervisor::{ActionDir, FULL, OutputReader};
 use segno_runtime::{Progress, StopKind, ToolRun};
 use std::time::Duration;
-use tokio::process::Child;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, ChildStderr};
 
 /// How often output is looked for.
 const LOOK: Duration = Duration::from_millis(20);
@@ -18,24 +19,64 @@ const STOP_LOOKS: u32 = 500;
 
 /// What tells that a supervisor has ended.
 pub(super) enum Ended {
-    /// It is our child.
-    Child(Child),
+    /// It is our child. What it says matters only for people.
+    Child { child: Child, stderr: Option<ChildStderr>, said: Vec<u8> },
     /// Another process started it.
     Lock(ActionDir),
 }
 
 impl Ended {
-    async fn wait(&mut self) {
+    /// That of a supervisor that this process started.
+    pub(super) fn of(mut child: Child) -> Self {
+        let stderr = child.stderr.take();
+        Self::Child { child, stderr, said: Vec::new() }
+    }
+
+    /// Waits until it has ended; says when it waits for room on the disk. May be dropped at any point.
+    async fn wait(&mut self, run: &ToolRun<'_>) {
         match self {
-            Self::Child(child) => {
-                let _ = child.wait().await;
-            }
+            Self::Child { child, stderr, said } => loop {
+                let mut some = [0; 512];
+                tokio::select! {
+                    biased;
+                    n = read_some(stderr, &mut some) => match n {
+                        0 => *stderr = None,
+                        n => {
+                            said.extend_from_slice(&some[..n]);
+                            if String::from_utf8_lossy(said).contains(FULL) {
+                                (run.progress)(Progress::Paused(FULL.to_owned()));
+                            }
+                        }
+                    },
+                    _ = child.wait(), if stderr.is_none() => return,
+                }
+            },
             Self::Lock(dir) => {
                 while dir.is_locked() {
                     tokio::time::sleep(LOOK_FOR_END).await;
                 }
             }
         }
+    }
+}
+
+impl Ended {
+    /// The exit code of a child of ours that has ended, and what it said.
+    pub(super) async fn last_words(self) -> Option<(i32, String)> {
+        let Self::Child { mut child, stderr, mut said } = self else { return None };
+        let code = child.wait().await.ok()?.code()?;
+        if let Some(stderr) = stderr {
+            let _ = stderr.take(512).read_to_end(&mut said).await;
+        }
+        Some((code, String::from_utf8_lossy(&said).trim().chars().take(500).collect()))
+    }
+}
+
+/// Reads; 0 at the end. Never ends where there is nothing to read any more.
+async fn read_some(from: &mut Option<ChildStderr>, into: &mut [u8]) -> usize {
+    match from {
+        Some(from) => from.read(into).await.unwrap_or(0),
+        None => std::future::pending().await,
     }
 }
 
@@ -63,7 +104,7 @@ pub(super) async fn follow(
     let mut stopping = None;
     loop {
         tokio::select! {
-            () = ended.wait() => break,
+            () = ended.wait(run) => break,
             kind = run.stop.stopped(), if stopping.is_none() => match kind {
                 StopKind::Shutdown => return (sink.collected, Seen::Left),
                 StopKind::User => {

@@ -128,7 +128,7 @@ impl Commands {
         if args.background {
             return self.begin(dir, child).await;
         }
-        follow_and_tell(dir, Ended::Child(child), true, run).await
+        follow_and_tell(dir, Ended::of(child), true, run).await
     }
 
     fn start(&self, dir: &ActionDir, hidden_env: &[String]) -> std::io::Result<Child> {
@@ -153,7 +153,7 @@ impl Commands {
     async fn begin(&self, dir: &ActionDir, mut child: Child) -> Result<ToolOutput, ToolError> {
         loop {
             if let Ok(Some(_)) = child.try_wait() {
-                let why = why_not_started(child).await;
+                let why = why_not_started(Ended::of(child)).await;
                 let standing = find_out(dir, true).await?;
                 return Ok(told::after(dir, standing, why.as_deref()));
             }
@@ -238,10 +238,7 @@ async fn follow_and_tell(
     let (collected, seen) = follow(dir, &mut ended, show_all, run).await;
     match seen {
         Seen::Over => {
-            let why = match ended {
-                Ended::Child(child) => why_not_started(child).await,
-                Ended::Lock(_) => None,
-            };
+            let why = why_not_started(ended).await;
             let standing = find_out(dir, true).await?;
             Ok(told::result(dir, standing, collected, why.as_deref()))
         }
@@ -255,14 +252,11 @@ async fn follow_and_tell(
 }
 
 /// What a supervisor says that has ended without a command; none when it had one.
-async fn why_not_started(child: Child) -> Option<String> {
-    let output = child.wait_with_output().await.ok()?;
-    let code = output.status.code().and_then(|code| u8::try_from(code).ok());
-    match code {
-        Some(LOST_CLAIM) => Some("somebody else made sure that it does not start".to_owned()),
-        Some(NOTHING_STARTED) => {
-            Some(String::from_utf8_lossy(&output.stderr).trim().chars().take(500).collect())
-        }
+async fn why_not_started(ended: Ended) -> Option<String> {
+    let (code, said) = ended.last_words().await?;
+    match u8::try_from(code).ok()? {
+        LOST_CLAIM => Some("somebody else made sure that it does not start".to_owned()),
+        NOTHING_STARTED => Some(said),
         _ => None,
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn deaf(dir: &ActionDir, collected: Collected) -> ToolOutput {
 
 /// An intent that names no command of this session.
 pub(super) fn unnamed() -> ToolOutput {
-    let text = "The outcome is unknown: nothing is here of the command that this call began. Look at what \
+    let text = "The outcome of this call is unknown: nothing is here of the command that it began. Look at what \
                 it was to change before running it again.";
     ToolOutput::new(text, true, Outcome::Unknown)
 }
@@ -170,7 +170,7 @@ fn unknown(dir: &ActionDir, collected: Collected, why: &str) -> ToolOutput {
     let (mut text, whole) = shown(collected);
     let _ = write!(
         text,
-        "[the outcome is unknown: {why}. It may have run to its end, in part, or not at all. Look at what \
+        "[the outcome of this call is unknown: {why}. It may have run to its end, in part, or not at all. Look at what \
          it was to change before running it again]"
     );
     let left = left_running(dir);
