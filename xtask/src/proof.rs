@@ -1,7 +1,7 @@
-//! Proofs that take longer than a test should: crash states and simulated lives.
+//! Proofs that take longer than a test should: crash states, simulated lives, real kills.
 //!
 //! Responsible for: how many of them count in CI, running them in an optimised build, and more on request.
-//! Must not: hold any of them; they are tests of `segno-runtime`.
+//! Must not: hold any of them; they are tests of `segno-runtime` and `segno-cli`.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,18 +10,31 @@ use std::process::Command;
 const STATES: u64 = 2_000_000;
 /// Seeds that are tried in CI.
 const SEEDS: u64 = 20_000;
+/// Kills of real processes in CI.
+const KILLS: u64 = 1_000;
+
+/// The states and the lives are in an optimised build, with the checks of a development one.
+const PROOF: &[&str] = &["--profile", "proof", "-p", "segno-runtime", "--test", "proof"];
+/// Processes are those that the other tests use.
+const CLI: &[&str] = &["-p", "segno-cli", "--test", "cli"];
 
 /// `crash [--states N] [--only WORKLOAD:MOMENT:STATE]`.
 pub(crate) fn crash(root: &Path, args: &[String]) -> Result<String, String> {
     let given =
         options(args, &[("--states", "SEGNO_CRASH_STATES"), ("--only", "SEGNO_CRASH_ONLY")])?;
-    run(root, "states::", given, ("SEGNO_CRASH_STATES", STATES))
+    run(root, (PROOF, "states::"), given, ("SEGNO_CRASH_STATES", STATES))
 }
 
 /// `simulate [--seeds N] [--seed N]`.
 pub(crate) fn simulate(root: &Path, args: &[String]) -> Result<String, String> {
     let given = options(args, &[("--seeds", "SEGNO_SEEDS"), ("--seed", "SEGNO_SEED")])?;
-    run(root, "simulation::", given, ("SEGNO_SEEDS", SEEDS))
+    run(root, (PROOF, "simulation::"), given, ("SEGNO_SEEDS", SEEDS))
+}
+
+/// `soak [--kills N] [--seed N]`.
+pub(crate) fn soak(root: &Path, args: &[String]) -> Result<String, String> {
+    let given = options(args, &[("--kills", "SEGNO_KILLS"), ("--seed", "SEGNO_SEED")])?;
+    run(root, (CLI, "soak::"), given, ("SEGNO_KILLS", KILLS))
 }
 
 type Variables = Vec<(&'static str, String)>;
@@ -42,16 +55,15 @@ fn options(args: &[String], known: &[(&str, &'static str)]) -> Result<Variables,
 
 fn run(
     root: &Path,
-    filter: &str,
+    (test, filter): (&[&str], &str),
     mut variables: Variables,
     usual: (&'static str, u64),
 ) -> Result<String, String> {
     if !variables.iter().any(|(name, _)| *name == usual.0) {
         variables.push((usual.0, usual.1.to_string()));
     }
-    let test = ["--profile", "proof", "--locked", "-p", "segno-runtime", "--test", "proof"];
     let status = Command::new(env!("CARGO"))
-        .arg("test")
+        .args(["test", "--locked"])
         .args(test)
         .args(["--", "--nocapture", filter])
         .envs(variables)

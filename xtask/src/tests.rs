@@ -17,7 +17,11 @@ struct Totals {
 pub(crate) fn run(root: &Path) -> Result<String, String> {
     let mut totals = Totals::default();
     let tests = cargo(root, &["test", "--workspace", "--locked", "--no-fail-fast"], &mut totals)?;
-    let proofs = [crate::proof::crash(root, &[]), crate::proof::simulate(root, &[])];
+    let proofs = [
+        crate::proof::crash(root, &[]),
+        crate::proof::simulate(root, &[]),
+        crate::proof::soak(root, &[]),
+    ];
     for proof in &proofs {
         match proof {
             Ok(_) => totals.passed += 1,
