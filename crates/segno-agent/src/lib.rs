@@ -10,6 +10,7 @@ pub mod instructions;
 pub mod permission;
 pub mod project;
 pub mod provider;
+pub mod rewind;
 pub mod supervisor;
 pub mod surroundings;
 pub mod tool;

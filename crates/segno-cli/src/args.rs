@@ -183,6 +183,8 @@ pub enum Command {
     Resume(ResumeArgs),
     /// Copy a session, whole or up to a point; the original stays as it is
     Fork(ForkArgs),
+    /// Go back to a record in a session; with --files, bring the files back that were edited since
+    Rewind(RewindArgs),
     /// List the sessions of all agents: this project's, newest first
     #[command(visible_alias = "ls")]
     List(ListArgs),
@@ -224,6 +226,7 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Models(args) => args.json,
             Self::Fork(args) => args.json,
+            Self::Rewind(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Check(args) => args.json,
@@ -301,6 +304,28 @@ pub struct ForkArgs {
     /// Name the copy
     #[arg(long)]
     pub name: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `segno rewind`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RewindArgs {
+    /// Which session
+    pub session: String,
+
+    /// Go on from this record; from before it, when it is a prompt
+    pub seq: u64,
+
+    /// Bring the files back that were edited since, one by one, except where somebody else changed them
+    #[arg(long)]
+    pub files: bool,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
 
     /// Print JSON
     #[arg(long)]

@@ -56,6 +56,9 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
             commands::resume::resume(args, home, screen).await
         }
         Intent::Command(Command::Run(args)) => commands::run::run(args, home, screen).await,
+        Intent::Command(Command::Rewind(args)) => {
+            commands::rewind::rewind(args, home, screen).await
+        }
         Intent::Command(Command::Models(args)) => {
             commands::models::models(args, home, screen).await
         }

@@ -155,8 +155,7 @@ impl State {
             }
             Body::Repair(repair) if repair.settles_damage() => now.repairs.push(record.pos()),
             Body::Usage(usage) => self.spend(&usage.usage),
-            // Whoever goes elsewhere leaves behind what was suspended.
-            Body::Tip(_) => now.suspended_run = None,
+            Body::Tip(_) => self.apply_tip(),
             Body::Session(_)
             | Body::BranchSummary(_)
             | Body::ContextEdit(_)
@@ -164,6 +163,12 @@ impl State {
             | Body::Repair(_)
             | Body::Unknown { .. } => {}
         }
+    }
+
+    /// Whoever goes elsewhere leaves behind what was suspended, and ends the restores of a rewind.
+    fn apply_tip(&mut self) {
+        self.in_force.suspended_run = None;
+        self.in_force.open_actions.retain(|open| !open.action.is_restore());
     }
 
     fn apply_message(&mut self, record: &Record, message: &Message) {

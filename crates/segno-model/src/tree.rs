@@ -226,6 +226,19 @@ impl<'a> Tree<'a> {
         Ok(self.parent(seq))
     }
 
+    /// Where one goes on from when one goes back to `seq`: from that node, or, when it is a prompt, from
+    /// the one before it, so that the prompt can be said differently. None is the empty beginning.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn back_to(&self, seq: Seq) -> Result<Option<&'a Record>, MoveError> {
+        let record = self.node(seq).ok_or(MoveError::Unknown(seq))?;
+        if !is_prompt(record) {
+            return Ok(Some(record));
+        }
+        Ok(self.parent(seq).and_then(|parent| self.node(parent)))
+    }
+
     /// Checks that `to` is the end of another branch.
     ///
     /// # Errors

@@ -43,6 +43,11 @@ impl Edits {
         Self { temps, planned, prepared, found }
     }
 
+    /// The temp files of this session.
+    pub(crate) fn temps(&self) -> &Temps {
+        &self.temps
+    }
+
     /// Remembers what a call was judged to be about.
     pub(crate) fn judged(&self, call: &ToolCall, path: &Path, change: Option<&Change>) {
         let old = change.and_then(|change| change.old.sha256());
@@ -132,7 +137,7 @@ impl Edits {
         let same_host = !host.is_empty() && *host == begun.here.host;
         let old = begun.before.as_deref();
         let new = begun.call.and_then(|call| new_content(call, old));
-        let new = new.filter(|new| sha256_hex(new) == probe.new_sha256);
+        let new = new.filter(|new| Some(sha256_hex(new)) == probe.new_sha256);
         let contents = old.zip(new.as_deref());
         let shown = workspace.show(&probe.path());
         let output = change::establish(&probe, same_host, contents, &shown);
@@ -150,7 +155,7 @@ impl Edits {
 }
 
 /// What a call was to put into its file over `old`.
-fn new_content(call: &ToolCall, old: Option<&[u8]>) -> Option<Vec<u8>> {
+pub(crate) fn new_content(call: &ToolCall, old: Option<&[u8]>) -> Option<Vec<u8>> {
     match Request::parse(call).ok()? {
         Request::Write(args) => Some(args.content.into_bytes()),
         Request::Edit(args) => edit::applied(old?, &args),

@@ -19,6 +19,7 @@ mod ls;
 mod reach;
 mod read;
 mod request;
+mod restore;
 mod supervised;
 mod todo;
 mod walk;
@@ -27,18 +28,20 @@ mod write;
 
 pub use reach::Reach;
 pub(crate) use reach::is_secret_name;
+pub(crate) use restore::{EditFacts, Restoring};
 pub use supervised::Supervision;
 pub use workspace::Place;
 
 use crate::permission::command::judge;
 use crate::permission::{CommandWish, Decision, Memory, Mode, Offers, PrefixRule, Wish, refusal};
+pub(crate) use change::Old;
 use change::{Change, Temps};
 use edits::Edits;
 use error::ToolError;
 use request::Request;
 use segno_model::checkpoint::{Background, Checkpoint};
 use segno_model::context::UNKNOWN_OUTCOME;
-use segno_model::record::{Action, Outcome, ReplayClass, ToolCall};
+use segno_model::record::{Action, Outcome, RESTORE, ReplayClass, ToolCall};
 use segno_runtime::{
     Answer, Begun, News, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
 };
@@ -389,7 +392,7 @@ impl Tools for Toolbox {
     async fn establish(&self, begun: Begun<'_>) -> Settlement {
         let Begun { action, here, .. } = begun;
         match (action.tool.as_str(), &self.commands) {
-            ("write" | "edit", _) => {
+            ("write" | "edit" | RESTORE, _) => {
                 Settlement::Told(self.edits.establish(&begun, &self.workspace))
             }
             ("bash", Some(commands)) if action.class == ReplayClass::Supervised => {

@@ -1,6 +1,8 @@
 //! An agent over a session: surroundings that change between days, and compaction with its crashes.
 //! The model is the scripted one over a real wire, strict about prefixes; the store is the strict one.
 
+mod rewind;
+
 use segno_agent::instructions::Instruction;
 use segno_agent::permission::Mode;
 use segno_agent::provider::{Credentials, Provider, ProviderConfig, ProviderId, Secret};
@@ -30,6 +32,21 @@ rule change
   when last user
   when prompt line "change " capture file until line
   call edit {"path": "{file}", "old_text": "one", "new_text": "uno"}
+
+rule make
+  when last user
+  when prompt line "make " capture file until line
+  call write {"path": "{file}", "content": "made"}
+
+rule grow
+  when last user
+  when prompt line "grow " capture file until line
+  call edit {"path": "{file}", "old_text": "two", "new_text": "two and more"}
+
+rule launch
+  when last user
+  when prompt line "launch " capture command until line
+  call bash {"command": "{command}"}
 
 rule read
   when last user

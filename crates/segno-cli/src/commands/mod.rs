@@ -17,6 +17,7 @@ pub mod name;
 pub mod relocate;
 pub mod repair;
 pub mod resume;
+pub mod rewind;
 pub mod run;
 pub mod search;
 pub mod show;

@@ -28,7 +28,7 @@ use segno_model::SessionId;
 use segno_model::finding::Finding;
 use segno_model::record::{FORMAT, Header, RunEnd};
 use segno_model::store::{
-    DamagedSession as _, HeldSession as _, Ids as _, Judged, SessionStore as _, StoreError,
+    DamagedSession as _, HeldSession as _, Ids as _, Judged, Owner, SessionStore as _, StoreError,
 };
 use segno_runtime::{Limits, RetryPolicy, Session};
 use segno_store::{FileDamaged, SystemClock, UuidIds, this_process};
@@ -206,6 +206,12 @@ impl Engine {
             asker,
         });
         Agent::new(session, tools, self.surroundings(), world)
+    }
+
+    /// This process, as intents name it.
+    #[must_use]
+    pub fn here(&self) -> Owner {
+        world().owner
     }
 
     /// The permission mode: the option, the configuration, `ask`.

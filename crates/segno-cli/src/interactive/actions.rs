@@ -6,6 +6,7 @@ use super::opening::Desk;
 use super::slash::{self, COMMANDS, Slash};
 use super::{After, Interactive, choosing, recent};
 use crate::args::{AgentArgs, Thinking};
+use crate::commands::rewind::{self, Told};
 use crate::commands::show::branches;
 use crate::engine::{ModelChoice, Wanted};
 use crate::error::CliError;
@@ -15,6 +16,7 @@ use crate::terminal::{Text, Tone, clean};
 use segno_agent::AgentError;
 use segno_agent::permission::Mode;
 use segno_agent::provider::{FoundBy, discover};
+use segno_agent::rewind::Files;
 use segno_model::record::{Body, Message};
 use segno_model::store::{Clock as _, ForkPoint, SessionStore as _};
 use segno_model::tree::Tree;
@@ -45,6 +47,7 @@ impl Interactive<'_> {
             Slash::Fork(seq) => self.fork(seq).await,
             Slash::Tree(None) => self.show_tree().await,
             Slash::Tree(Some(seq)) => self.go_to(seq).await,
+            Slash::Rewind(seq) => self.rewind(seq).await,
             Slash::Label(seq, label) => self.label(seq, &label).await,
             Slash::Name(name) => self.name(&name).await,
             Slash::Model(None) => self.list_models().await,
@@ -150,21 +153,11 @@ impl Interactive<'_> {
     async fn go_to(&mut self, seq: Seq) -> Result<(), CliError> {
         let history = self.history().await?;
         let tree = Tree::new(&history.records);
-        let missing = || {
+        let to = tree.back_to(seq).map_err(|_| {
             CliError::usage(format!("There is no node {seq} in this session."))
                 .next("/tree shows the numbers.")
-        };
-        let record = tree.node(seq).ok_or_else(missing)?;
-        let (tip, draft) = match record.body() {
-            Body::Message(message) => match &**message {
-                Message::User(user) if user.notice.is_none() => {
-                    let before = tree.parent(seq).and_then(|parent| tree.node(parent));
-                    (before.map(Record::pos), Some(recent::prompt_text(user)))
-                }
-                _ => (Some(record.pos()), None),
-            },
-            _ => (Some(record.pos()), None),
-        };
+        })?;
+        let (tip, draft) = (to.map(Record::pos), prompt_of(tree.node(seq)));
         self.agent.session.navigate(tip).await?;
         let place =
             tip.map_or_else(|| "the beginning".to_owned(), |pos| format!("record {}", pos.seq));
@@ -173,6 +166,20 @@ impl Interactive<'_> {
             self.draft = draft;
         } else {
             recent::show(&self.agent.session, self.screen);
+        }
+        Ok(())
+    }
+
+    /// Moves the tip as [`Self::go_to`] does, and brings the files back.
+    async fn rewind(&mut self, seq: Seq) -> Result<(), CliError> {
+        let history = self.history().await?;
+        let plan = rewind::plan(&self.engine, self.agent.session.id(), seq).await?;
+        let (here, files) = (self.engine.here(), Files::Bring);
+        let (session, tools) = (&mut self.agent.session, &self.agent.tools);
+        let fates = segno_agent::rewind::rewind(session, tools, &here, &plan, files).await?;
+        Told { plan: &plan, fates: &fates, files, cwd: &self.engine.cwd }.show(self.screen);
+        if let Some(draft) = prompt_of(history.record(seq)) {
+            self.draft = draft;
         }
         Ok(())
     }
@@ -367,5 +374,16 @@ impl Interactive<'_> {
             return Ok(());
         }
         Err(CliError::failed("Nothing was said in this session yet."))
+    }
+}
+
+/// What a person said in a record, to be changed and said again.
+fn prompt_of(record: Option<&Record>) -> Option<String> {
+    match record?.body() {
+        Body::Message(message) => match &**message {
+            Message::User(user) if user.notice.is_none() => Some(recent::prompt_text(user)),
+            _ => None,
+        },
+        _ => None,
     }
 }

@@ -27,6 +27,8 @@ pub(super) enum Slash {
     Model(Option<String>),
     /// Shows or sets how much the model thinks.
     Thinking(Option<Thinking>),
+    /// Goes back, with the files.
+    Rewind(Seq),
     /// Shows or sets what runs without asking.
     Permission(Option<Mode>),
     /// Summarises what lies back.
@@ -46,6 +48,7 @@ pub(super) const COMMANDS: &[(&str, &str, &str)] = &[
     ("resume", "[SESSION]", "go on with another session; without one, choose from a list"),
     ("fork", "[SEQ]", "go on in a copy of this session, whole or up to record SEQ"),
     ("tree", "[SEQ]", "show the branches; with SEQ go back there"),
+    ("rewind", "SEQ", "go back there, and bring back the files that were edited since"),
     ("label", "SEQ [LABEL]", "label a record, or take its label away"),
     ("name", "[NAME]", "name this session"),
     ("model", "[PROVIDER/ID]", "list the models, or change to one"),
@@ -90,6 +93,13 @@ pub(super) fn parse(name: &str, args: &str) -> Result<Slash, CliError> {
         "resume" => Ok(Slash::Resume(given())),
         "fork" => Ok(Slash::Fork(seq()?)),
         "tree" => Ok(Slash::Tree(seq()?)),
+        "rewind" => match seq()? {
+            Some(seq) => Ok(Slash::Rewind(seq)),
+            None => {
+                let error = CliError::usage("/rewind goes back to a record.");
+                Err(error.next("/tree shows the numbers."))
+            }
+        },
         "label" => {
             let (seq, label) = args.split_once(char::is_whitespace).unwrap_or((args, ""));
             Ok(Slash::Label(record(seq)?, label.trim().to_owned()))

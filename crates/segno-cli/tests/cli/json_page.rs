@@ -65,6 +65,7 @@ fn the_page_shows_what_the_commands_print() {
         ("stats", &["stats", "--json"]),
         ("check-all", &["check", "--all", "--json"]),
         ("export", &["export", "last", "--format", "json"]),
+        ("rewind", &["rewind", "last", "1", "--dry-run", "--json"]),
         ("fork", &["fork", "parser work", "--json"]),
     ];
     for (word, args) in cases {

@@ -49,6 +49,7 @@ fn a_held_session_can_be_forked_and_read_but_not_written() {
         &["relocate", &me, "/"],
         &["delete", &me, "--yes"],
         &["repair", &me],
+        &["rewind", &me, "1"],
     ] {
         let ran = desk.run(args);
         assert_eq!(ran.code, 4, "{args:?} {ran:?}");

@@ -30,6 +30,7 @@ mod power_loss;
 mod prompt;
 mod random;
 mod repair;
+mod rewind;
 mod run;
 mod run_events;
 mod run_kills;

@@ -34,6 +34,18 @@ pub struct Action {
     pub before: Option<BlobRef>,
 }
 
+/// The tool of an `action` that is no call: a person has a file brought back. The next `tip` record ends
+/// all of them.
+pub const RESTORE: &str = "segno.restore";
+
+impl Action {
+    /// Whether it brings a file back for a person, and is no call.
+    #[must_use]
+    pub fn is_restore(&self) -> bool {
+        self.tool == RESTORE
+    }
+}
+
 /// What recovery may do about an effect whose result is missing (section 6 of the design).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

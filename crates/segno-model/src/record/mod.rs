@@ -11,8 +11,8 @@ mod tree;
 
 pub use lifecycle::{
     Action, Approval, ApprovalState, Child, ChildState, Compaction, CompactionState, Environment,
-    InputEvent, InputFate, InputKind, InstructionFile, Repair, RepairItem, ReplayClass, Request,
-    Run, RunEnd, RunState, StepStatus, Task, TaskStep, ToolFact, UsageRecord,
+    InputEvent, InputFate, InputKind, InstructionFile, RESTORE, Repair, RepairItem, ReplayClass,
+    Request, Run, RunEnd, RunState, StepStatus, Task, TaskStep, ToolFact, UsageRecord,
 };
 pub use message::{
     AssistantBlock, AssistantMessage, Block, Established, Message, ModelRef, Native, Outcome,

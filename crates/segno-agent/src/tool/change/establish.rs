@@ -99,10 +99,11 @@ struct Row {
     finding: Finding,
 }
 
-const ALL: &[Way] = &[Way::New, Way::Exchange, Way::Rename, Way::InPlace];
+const ALL: &[Way] = &[Way::New, Way::Exchange, Way::Rename, Way::Remove, Way::InPlace];
 const MOVED: &[Way] = &[Way::New, Way::Exchange, Way::Rename];
 const REPLACED: &[Way] = &[Way::Exchange, Way::Rename];
 const OURS: &[Out] = &[Out::Nothing, Out::Expected];
+const REMOVED: &[Way] = &[Way::Remove];
 const LEFT: &[Holds] = &[Holds::Mixed, Holds::Other, Holds::Nothing];
 
 /// The table. Every combination of facts matches exactly one row.
@@ -123,6 +124,13 @@ const TABLE: &[Row] = &[
     Row { label: "holds the old content", same_host: true, ways: REPLACED, named: &[Named::Gone], holds: &[Holds::Old], out: &[], finding: Finding::NotDone },
     Row { label: "the file does not exist, and it may have been written and removed since", same_host: true, ways: &[Way::New], named: &[Named::Gone], holds: &[Holds::Old], out: &[], finding: Finding::Unknown },
     Row { label: "changed since", same_host: true, ways: MOVED, named: &[Named::Gone], holds: LEFT, out: &[], finding: Finding::ChangedSince },
+    // A removal: the file at the path is the one that is named, and it is to be at the temp name.
+    Row { label: "not removed", same_host: true, ways: REMOVED, named: &[Named::Path, Named::Gone], holds: &[Holds::Old], out: &[], finding: Finding::NotDone },
+    Row { label: "not removed, changed", same_host: true, ways: REMOVED, named: &[Named::Path], holds: &[Holds::New, Holds::Mixed, Holds::Other, Holds::Nothing], out: &[], finding: Finding::Changed },
+    Row { label: "removed", same_host: true, ways: REMOVED, named: &[Named::Temp, Named::Gone], holds: &[Holds::New], out: OURS, finding: Finding::Done },
+    Row { label: "removed somebody else's version", same_host: true, ways: REMOVED, named: &[Named::Temp, Named::Gone], holds: &[Holds::New], out: &[Out::Other], finding: Finding::GiveBack },
+    Row { label: "removed, then made again", same_host: true, ways: REMOVED, named: &[Named::Temp], holds: &[Holds::Old, Holds::Mixed, Holds::Other, Holds::Nothing], out: &[], finding: Finding::DoneThenChanged },
+    Row { label: "removed or not, and changed since", same_host: true, ways: REMOVED, named: &[Named::Gone], holds: LEFT, out: &[], finding: Finding::ChangedSince },
     // In place: the content speaks, and half of it only in the file itself.
     Row { label: "written in place", same_host: true, ways: &[Way::InPlace], named: &[], holds: &[Holds::New], out: &[], finding: Finding::Done },
     Row { label: "not written in place", same_host: true, ways: &[Way::InPlace], named: &[], holds: &[Holds::Old], out: &[], finding: Finding::NotDone },
@@ -194,8 +202,7 @@ pub(crate) fn remove_traces(probe: &Probe) {
     let Some(temp) = probe.temp() else { return };
     for path in [second_name(&temp), temp] {
         let Ok(lies) = Lies::at(&path) else { continue };
-        let ours = lies.id() == Some(probe.file) || is_second_name(probe, lies.id());
-        if ours || is_old(probe, &lies) {
+        if is_ours(probe, lies.id()) || is_old(probe, &lies) {
             let _ = std::fs::remove_file(&path);
         }
     }
@@ -205,7 +212,7 @@ pub(crate) fn remove_traces(probe: &Probe) {
 fn out_of(probe: &Probe) -> Option<PathBuf> {
     let temp = probe.temp()?;
     match probe.way {
-        Way::Exchange => Some(temp),
+        Way::Exchange | Way::Remove => Some(temp),
         Way::Rename => Some(second_name(&temp)),
         Way::New | Way::InPlace => None,
     }
@@ -226,7 +233,7 @@ fn look(probe: &Probe, same_host: bool, contents: Option<(&[u8], &[u8])>) -> Fac
     let holds = match &lies {
         Err(_) => Holds::Unreadable,
         Ok(lies) if is_old(probe, lies) => Holds::Old,
-        Ok(lies) if lies.hashes_to(&probe.new_sha256) => Holds::New,
+        Ok(lies) if is_new(probe, lies) => Holds::New,
         Ok(Lies::Nothing) => Holds::Nothing,
         Ok(Lies::File(found)) if contents.is_some_and(|(o, n)| is_mixed(&found.bytes, o, n)) => {
             Holds::Mixed
@@ -235,10 +242,7 @@ fn look(probe: &Probe, same_host: bool, contents: Option<(&[u8], &[u8])>) -> Fac
     };
     let out = match out_of(probe).map(|out| Lies::at(&out)) {
         None | Some(Ok(Lies::Nothing)) => Out::Nothing,
-        Some(Ok(lies)) if lies.id() == Some(probe.file) || is_second_name(probe, lies.id()) => {
-            Out::Expected
-        }
-        Some(Ok(lies)) if is_old(probe, &lies) => Out::Expected,
+        Some(Ok(lies)) if is_old(probe, &lies) || is_ours(probe, lies.id()) => Out::Expected,
         Some(_) => Out::Other,
     };
     Facts { same_host, way: probe.way, named, holds, out }
@@ -252,9 +256,22 @@ fn is_old(probe: &Probe, lies: &Lies) -> bool {
     }
 }
 
-/// Whether a file is only the second name of the one at the path.
-fn is_second_name(probe: &Probe, id: Option<FileId>) -> bool {
-    probe.way == Way::Rename && id.is_some() && FileId::at(&probe.path()).ok().flatten() == id
+fn is_new(probe: &Probe, lies: &Lies) -> bool {
+    match &probe.new_sha256 {
+        None => matches!(lies, Lies::Nothing),
+        Some(hash) => lies.hashes_to(hash),
+    }
+}
+
+/// Whether a file under a temp name is the one that we made, or only the second name of the one at the
+/// path. For a removal we made none.
+fn is_ours(probe: &Probe, id: Option<FileId>) -> bool {
+    let second = || id.is_some() && FileId::at(&probe.path()).ok().flatten() == id;
+    match probe.way {
+        Way::Remove => false,
+        Way::Rename => id == Some(probe.file) || second(),
+        Way::New | Way::Exchange | Way::InPlace => id == Some(probe.file),
+    }
 }
 
 /// The block by which a disk writes.
@@ -262,7 +279,7 @@ const SECTOR: usize = 512;
 
 /// Whether content is what an interrupted writing of `new` over `old` leaves: each sector is one of the
 /// two, the first of them up to some byte and the other from there, or was never written.
-fn is_mixed(content: &[u8], old: &[u8], new: &[u8]) -> bool {
+pub(crate) fn is_mixed(content: &[u8], old: &[u8], new: &[u8]) -> bool {
     let lengths = old.len().min(new.len())..=old.len().max(new.len());
     let part = |bytes: &[u8], at: usize, end: usize| {
         bytes.get(at.min(bytes.len())..end.min(bytes.len())).map(<[u8]>::to_vec).unwrap_or_default()
@@ -288,7 +305,7 @@ mod tests {
     fn every_state_is_in_exactly_one_row() {
         let mut used = vec![0; TABLE.len()];
         for same_host in [true, false] {
-            for way in [Way::New, Way::Exchange, Way::Rename, Way::InPlace] {
+            for way in ALL.iter().copied() {
                 for named in [Named::Path, Named::Temp, Named::Gone] {
                     for holds in [
                         Holds::Old,
@@ -319,9 +336,15 @@ mod tests {
     fn claims_no_more_than_is_there(facts: &Facts) {
         match decide(facts).0 {
             Finding::Done | Finding::GiveBack => assert_eq!(facts.holds, Holds::New, "{facts:?}"),
-            Finding::DoneThenChanged => assert_eq!(facts.named, Named::Path, "{facts:?}"),
+            Finding::DoneThenChanged => {
+                let there = if facts.way == Way::Remove { Named::Temp } else { Named::Path };
+                assert_eq!(facts.named, there, "{facts:?}");
+            }
             Finding::NotDone => assert_eq!(facts.holds, Holds::Old, "{facts:?}"),
-            Finding::Changed => assert_eq!(facts.named, Named::Temp, "{facts:?}"),
+            Finding::Changed => {
+                let there = if facts.way == Way::Remove { Named::Path } else { Named::Temp };
+                assert_eq!(facts.named, there, "{facts:?}");
+            }
             Finding::HalfDone => assert_eq!(facts.way, Way::InPlace, "{facts:?}"),
             Finding::ChangedSince | Finding::Unknown => {}
         }

@@ -90,6 +90,12 @@ impl Change {
         self.prepare_heard(temps, UNHEARD)
     }
 
+    /// Prepares to remove the file that holds what is old; what is new does not count.
+    pub(crate) fn prepare_removal(self, temps: &Temps) -> Result<Prepared, ToolError> {
+        let ready = replace::prepare_removal(&self.path, &self.old, temps)?;
+        Ok(Prepared { change: self, ready })
+    }
+
     fn prepare_heard(self, temps: &Temps, steps: Steps<'_>) -> Result<Prepared, ToolError> {
         let ready = replace::prepare(&self.path, &self.new, temps, steps)?;
         Ok(Prepared { change: self, ready })
@@ -110,7 +116,8 @@ impl Prepared {
     }
 
     fn probe(&self) -> Probe {
-        let hashes = (self.change.old.sha256(), sha256_hex(&self.change.new));
+        let new = (self.ready.way != Way::Remove).then(|| sha256_hex(&self.change.new));
+        let hashes = (self.change.old.sha256(), new);
         let temp = self.ready.temp.as_ref().map(|temp| temp.path.as_path());
         Probe::new(&self.change.path, self.ready.way, temp, self.ready.file, hashes)
     }
@@ -125,6 +132,7 @@ impl Prepared {
         replace::replace(path, old, new, &self.ready, temps, steps)?;
         let in_place = if self.ready.way == Way::InPlace { " (in place)" } else { "" };
         let head = match old {
+            _ if self.ready.way == Way::Remove => format!("removed {shown}\n"),
             Old::Absent => format!("created {shown} ({} bytes)\n", new.len()),
             Old::Content(_) => format!("changed {shown}{in_place}\n{}", self.change.preview()),
         };
@@ -148,6 +156,12 @@ pub(crate) fn establish(
     told(&establish::establish(probe, same_host, contents, UNHEARD), shown)
 }
 
+/// Whether content is what a change in place from `old` to `new` leaves when it is cut off.
+pub(crate) fn half_written(probe: &Probe, content: &[u8], old: &[u8], new: &[u8]) -> bool {
+    let known = probe.new_sha256.as_deref() == Some(sha256_hex(new).as_str());
+    probe.way == Way::InPlace && known && establish::is_mixed(content, old, new)
+}
+
 /// Removes what [`establish`] read it off, when what was found is on record.
 pub(crate) fn remove_traces(probe: &Probe) {
     establish::remove_traces(probe);
@@ -156,6 +170,9 @@ pub(crate) fn remove_traces(probe: &Probe) {
 /// What was found, in plain words.
 fn told(found: &Established, shown: &str) -> ToolOutput {
     let (outcome, said) = match found.finding {
+        Finding::Done if found.facts.way == Way::Remove => {
+            (Outcome::Done, format!("it was carried out: {shown} was removed."))
+        }
         Finding::Done => {
             (Outcome::Done, format!("it was carried out: {shown} holds exactly the new content."))
         }

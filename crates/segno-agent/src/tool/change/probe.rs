@@ -20,14 +20,14 @@ pub(crate) struct Probe {
     path_hex: Option<String>,
     /// SHA-256 of what is expected there; none when nothing is.
     pub(crate) old_sha256: Option<String>,
-    /// SHA-256 of what is to be there.
-    pub(crate) new_sha256: String,
+    /// SHA-256 of what is to be there; none when nothing is.
+    pub(crate) new_sha256: Option<String>,
     /// How it gets there.
     pub(crate) way: Way,
     /// The temp file's name, in the same directory; none in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     temp: Option<String>,
-    /// The temp file, or in place the file itself: whichever file holds the new content afterwards.
+    /// The temp file, which is to be at the path; in place and for a removal the file at the path itself.
     #[serde(flatten)]
     pub(crate) file: FileId,
 }
@@ -38,7 +38,7 @@ impl Probe {
         way: Way,
         temp: Option<&Path>,
         file: FileId,
-        (old_sha256, new_sha256): (Option<String>, String),
+        (old_sha256, new_sha256): (Option<String>, Option<String>),
     ) -> Self {
         let hex = || path.as_os_str().as_bytes().iter().map(|b| format!("{b:02x}")).collect();
         let name = |temp: &Path| Some(temp.file_name()?.to_str()?.to_owned());

@@ -64,6 +64,20 @@ pub(crate) fn prepare(
     }
 }
 
+/// Prepares to remove a file that holds `old`.
+pub(crate) fn prepare_removal(path: &Path, old: &Old, temps: &Temps) -> Result<Ready, ToolError> {
+    let io = |e| ToolError::io(path, e);
+    temps.sweep(parent(path));
+    match Lies::at(path).map_err(io)? {
+        Lies::File(found) if found.bytes == old.bytes() => {
+            let name = temps.free_name(parent(path)).map_err(io)?;
+            let temp = Some(Temp { path: name, id: found.id, mode: found.mode });
+            Ok(Ready { way: Way::Remove, temp, file: found.id, made: Vec::new() })
+        }
+        _ => Err(changed(path, "")),
+    }
+}
+
 /// A synced temp file beside the path. None when it would not be like the file that it replaces (`mode`
 /// is then there): a directory may hand attributes down that the old file does not have.
 fn make_temp(
@@ -90,7 +104,10 @@ fn make_temp(
 
 /// Takes back what was prepared for a change that will not happen.
 pub(crate) fn discard(ready: &Ready, temps: &Temps) {
-    let ours = |temp: &&Temp| FileId::at(&temp.path).is_ok_and(|id| id == Some(temp.id));
+    // For a removal nothing was made.
+    let ours = |temp: &&Temp| {
+        ready.way != Way::Remove && FileId::at(&temp.path).is_ok_and(|id| id == Some(temp.id))
+    };
     if let Some(temp) = ready.temp.as_ref().filter(ours) {
         temps.remove(&temp.path);
     }
@@ -119,6 +136,7 @@ pub(crate) fn replace(
         Way::New | Way::InPlace => make_new(path, temp),
         Way::Exchange => by_exchange(path, old, temp, steps),
         Way::Rename => by_rename(path, old, temp, steps),
+        Way::Remove => by_removal(path, old, temp, steps),
     };
     steps("replaced");
     let result = replaced.and_then(|()| sync(path).map_err(|e| unsynced(path, &e)));
@@ -196,6 +214,22 @@ fn by_rename(path: &Path, old: &Old, temp: &Temp, steps: Steps<'_>) -> Result<()
     Err(changed(path, &told(kept.as_deref())))
 }
 
+fn by_removal(path: &Path, old: &Old, temp: &Temp, steps: Steps<'_>) -> Result<(), ToolError> {
+    expect(path, old, temp)?;
+    steps("checked");
+    match rename_new(path, &temp.path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(changed(path, "")),
+        other => other.map_err(|e| ToolError::io(path, e))?,
+    }
+    steps("moved out");
+    let unsure = |e| unsure(path, &e);
+    if is_expected(&Lies::at(&temp.path).map_err(unsure)?, old, temp) {
+        return Ok(());
+    }
+    let kept = give_back(path, &temp.path, temp.id, Way::Remove, steps).map_err(unsure)?;
+    Err(changed(path, &told(kept.as_deref())))
+}
+
 /// Puts what came out of a path back there, as long as what is there now is `ours`. What somebody put
 /// there meanwhile stands, and what came out is kept beside it: where, is returned. Only on an error
 /// something that is not ours may still lie at `out`.
@@ -206,6 +240,13 @@ pub(crate) fn give_back(
     way: Way,
     steps: Steps<'_>,
 ) -> std::io::Result<Option<PathBuf>> {
+    if way == Way::Remove {
+        if rename_new(out, path).is_err() {
+            return keep(out).map(Some);
+        }
+        steps("given back");
+        return sync(path).map(|()| None);
+    }
     if FileId::at(path)? != Some(ours) {
         return keep(out).map(Some);
     }

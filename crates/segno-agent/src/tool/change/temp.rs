@@ -81,11 +81,26 @@ impl Temps {
         }
     }
 
+    /// A name in `directory` that is free.
+    pub(crate) fn free_name(&self, directory: &Path) -> std::io::Result<PathBuf> {
+        for _ in 0..TRIES {
+            let path = self.name(directory);
+            if FileId::at(&path)?.is_none() {
+                lock(&self.live).insert(path.clone());
+                return Ok(path);
+            }
+        }
+        Err(std::io::Error::other("no free name for a temporary file"))
+    }
+
+    fn name(&self, directory: &Path) -> PathBuf {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        directory.join(format!("{PREFIX}{}-{:x}-{number:x}", self.tag, std::process::id()))
+    }
+
     fn create(&self, directory: &Path) -> std::io::Result<(PathBuf, File)> {
         for _ in 0..TRIES {
-            let number = self.made.fetch_add(1, Ordering::Relaxed);
-            let name = format!("{PREFIX}{}-{:x}-{number:x}", self.tag, std::process::id());
-            let path = directory.join(name);
+            let path = self.name(directory);
             let made = OpenOptions::new().write(true).create_new(true).mode(0o666).open(&path);
             match made {
                 Ok(file) => {

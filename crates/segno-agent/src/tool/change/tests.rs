@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const OLD: &[u8] = b"the old content\n";
 const NEW: &[u8] = b"the new content, which is longer\n";
 const THEIRS: &[u8] = b"what somebody else wrote\n";
-const WAYS: [Way; 4] = [Way::New, Way::Exchange, Way::Rename, Way::InPlace];
+const WAYS: [Way; 5] = [Way::New, Way::Exchange, Way::Rename, Way::Remove, Way::InPlace];
 
 /// What the process dies of at a step.
 struct Crash;
@@ -89,6 +89,14 @@ impl Place {
         Change { path, shown, old, new: NEW.to_vec(), note: String::new() }
     }
 
+    /// Whether the path holds what the change was to put there.
+    fn is_new(&self) -> bool {
+        match self.way {
+            Way::Remove => self.content().is_none(),
+            _ => self.content().as_deref() == Some(NEW),
+        }
+    }
+
     fn content(&self) -> Option<Vec<u8>> {
         fs::read(self.path()).ok()
     }
@@ -141,7 +149,10 @@ fn make(place: &Place, (act_at, act): (usize, Act), crash_at: Option<usize>) -> 
     };
     let change = place.change();
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let prepared = change.prepare_heard(&temps, &steps)?;
+        let prepared = match place.way {
+            Way::Remove => change.prepare_removal(&temps)?,
+            _ => change.prepare_heard(&temps, &steps)?,
+        };
         assert_eq!(prepared.ready.way, place.way);
         // The intent goes through its stored form.
         let plan = prepared.plan(ToolPlan::new(ReplayClass::Verified))?;
@@ -176,13 +187,12 @@ fn judge_result(place: &Place, came: &Came, result: &Result<ToolOutput, ToolErro
     match result {
         Ok(output) => {
             assert_eq!(output.outcome, Outcome::Done);
-            let holds = content.as_deref() == Some(NEW);
-            assert!(holds || disturbed, "{came:?}: holds {content:?}");
+            assert!(place.is_new() || disturbed, "{came:?}: holds {content:?}");
         }
         Err(error) => {
             assert!(disturbed, "{came:?}");
             assert!(error.to_string().contains("someone else"), "{error}");
-            assert_ne!(content.as_deref(), Some(NEW), "{came:?}");
+            assert!(!place.is_new() || act == Act::Removes, "{came:?}");
         }
     }
     let theirs = matches!(act, Act::Writes | Act::Replaces) && disturbed;
@@ -198,7 +208,7 @@ fn judge_recovery(place: &Place, came: &Came, act: Act) {
         // No intent: nothing has happened, and the next process of the session sweeps.
         place.temps().sweep(place.directory.path());
         assert_eq!(place.beside(), (vec![], vec![]), "{came:?}");
-        assert_ne!(place.content().as_deref(), Some(NEW), "{came:?}");
+        assert!(!place.is_new() || act == Act::Removes, "{came:?}");
         return;
     };
     for crash_at in 0.. {
@@ -240,10 +250,10 @@ fn judge_found(place: &Place, came: &Came, finding: Finding, act: Act) {
     let as_before = if place.way == Way::New { content.is_none() } else { holds(OLD) };
     let disturbed = came.acted.is_some();
     match finding {
-        Finding::Done => assert!(holds(NEW), "{came:?}: claims done over {content:?}"),
+        Finding::Done => assert!(place.is_new(), "{came:?}: claims done over {content:?}"),
         Finding::NotDone => assert!(as_before, "{came:?}: claims not done over {content:?}"),
         Finding::DoneThenChanged | Finding::ChangedSince | Finding::Changed | Finding::GiveBack => {
-            assert!(disturbed && !holds(NEW), "{came:?}: {finding:?} over {content:?}");
+            assert!(disturbed && !place.is_new(), "{came:?}: {finding:?} over {content:?}");
         }
         Finding::HalfDone => assert_eq!(place.way, Way::InPlace, "{came:?}"),
         // Removed: it may have been written before that.
@@ -399,7 +409,11 @@ fn process_that_dies() {
     let path = directory.join("f");
     let old = Old::read(&path).unwrap();
     let (shown, new, note) = ("f".to_owned(), NEW.to_vec(), String::new());
-    let prepared = Change { path, shown, old, new, note }.prepare_heard(&temps, &steps).unwrap();
+    let change = Change { path, shown, old, new, note };
+    let prepared = match way {
+        Way::Remove => change.prepare_removal(&temps).unwrap(),
+        _ => change.prepare_heard(&temps, &steps).unwrap(),
+    };
     let plan = prepared.plan(ToolPlan::new(ReplayClass::Verified)).unwrap();
     fs::write(directory.join("intent"), plan.probe.unwrap().get()).unwrap();
     prepared.carry_out_heard(&temps, &steps).unwrap();
@@ -423,7 +437,7 @@ fn a_process_killed_at_every_step_leaves_what_another_finds() {
                 .output()
                 .unwrap();
             if String::from_utf8_lossy(&output.stdout).contains("finished") {
-                assert_eq!(place.content().as_deref(), Some(NEW));
+                assert!(place.is_new());
                 assert!(die_at > 4, "{way:?} has only {die_at} steps");
                 break;
             }

@@ -26,6 +26,9 @@ pub(crate) enum Way {
     /// and what the second one holds is looked at and goes back when it is not what was expected. A file
     /// that somebody puts there between the last look and the rename is lost, as with any rename.
     Rename,
+    /// The file goes: it is moved to a temp name, and what was moved is looked at and goes back when it is
+    /// not what was expected.
+    Remove,
     /// The old file keeps its identity (links, owner, attributes, mount) and gets new bytes. Not atomic:
     /// a crash can leave it half written.
     InPlace,
