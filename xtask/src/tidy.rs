@@ -25,6 +25,7 @@ const NOT_IN_MODEL: &[&str] =
 
 /// The only shipped files in which other programs are started.
 const STARTS_PROGRAMS: &[&str] = &[
+    "crates/segno-cli/src/inputs.rs",
     "crates/segno-cli/src/others/launch.rs",
     // Its tests kill themselves as other processes.
     "crates/segno-agent/src/tool/change/tests.rs",

@@ -4,8 +4,10 @@
 //! step, [`interpret`]: is this a command, a prompt, or a slip that must not cost money? Must not: read
 //! files, the environment or the terminal, or carry anything out.
 
+mod inputs;
 mod looking;
 
+pub use inputs::{InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use looking::{
     CheckArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy,
 };
@@ -36,7 +38,8 @@ Exit codes:
   6  not found, or the name fits several
   7  nothing can be written (full disk, failing medium, newer format)
   8  no usable model (none found, no key, refused)
-  9  ended by a shutdown; it can be resumed";
+  9  ended by a shutdown; it can be resumed
+ 10  something else was sent under this id before";
 
 /// A coding agent whose sessions survive: kill it at any moment and go on where it was.
 #[derive(Debug, Clone, PartialEq, Eq, Parser)]
@@ -181,6 +184,15 @@ pub enum Command {
     Run(RunArgs),
     /// Go on with a session; without SESSION, choose one from a list
     Resume(ResumeArgs),
+    /// Say something to a session, whoever works on it, or nobody
+    Send(SendArgs),
+    /// List what waits in a session's inbox, take it back, move it, or let the model see it
+    Inbox(InboxArgs),
+    /// Stop what runs in a session, whoever runs it; what waits behind it waits for you
+    Stop(StopArgs),
+    /// Work off a session's inbox
+    #[command(hide = true)]
+    WorkOff(WorkOffArgs),
     /// Copy a session, whole or up to a point; the original stays as it is
     Fork(ForkArgs),
     /// Go back to a record in a session; with --files, bring the files back that were edited since
@@ -227,6 +239,9 @@ impl Command {
             Self::Models(args) => args.json,
             Self::Fork(args) => args.json,
             Self::Rewind(args) => args.json,
+            Self::Send(args) => args.json,
+            Self::Inbox(args) => args.json,
+            Self::Stop(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Check(args) => args.json,

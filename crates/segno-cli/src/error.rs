@@ -38,11 +38,13 @@ pub enum ExitCode {
     Model = 8,
     /// A shutdown ended it; it can be taken up again.
     Suspended = 9,
+    /// Something else was sent under this id before.
+    Conflict = 10,
 }
 
 impl ExitCode {
     /// All of them, for documentation and completeness checks.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Done,
         Self::Failed,
         Self::Usage,
@@ -53,6 +55,7 @@ impl ExitCode {
         Self::Unwritable,
         Self::Model,
         Self::Suspended,
+        Self::Conflict,
     ];
 
     /// One line for the manual.
@@ -71,6 +74,7 @@ impl ExitCode {
             Self::Unwritable => "nothing can be written (full disk, failing medium, newer format)",
             Self::Model => "no usable model (none found, no key, refused)",
             Self::Suspended => "ended by a shutdown; it can be resumed",
+            Self::Conflict => "something else was sent under this id before",
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod engine;
 pub mod error;
 pub mod history;
 pub mod home;
+pub mod inputs;
 pub mod interactive;
 pub mod listing;
 pub mod others;

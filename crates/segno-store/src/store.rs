@@ -19,7 +19,7 @@ use segno_model::inbox::admission::Admission;
 use segno_model::inbox::{Inbox, NewInput};
 use segno_model::judge::{Damage, Tail};
 use segno_model::record::{BlobRef, Header};
-use segno_model::store::{ForkPoint, Listed, Scanned, SessionStore, Snapshot, StoreError};
+use segno_model::store::{ForkPoint, Listed, Owner, Scanned, SessionStore, Snapshot, StoreError};
 use segno_model::{Seq, SessionId, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,6 +98,16 @@ impl<D: Disk> FileStore<D> {
     pub fn is_held(&self, id: &SessionId) -> Result<bool, StoreError> {
         let dir = self.layout().locate(self.disk(), id)?;
         Ok(lock::is_held(self.disk(), &dir))
+    }
+
+    /// Who holds a session's writer's right now, as far as is known; nobody holds it when there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such session.
+    pub fn holder(&self, id: &SessionId) -> Result<Option<Owner>, StoreError> {
+        let dir = self.layout().locate(self.disk(), id)?;
+        let held = lock::is_held(self.disk(), &dir);
+        Ok(held.then(|| lock::read_owner(self.disk(), &dir)))
     }
 
     /// Reads everything, from line 1, in bounded memory, in this thread. The visitor returns false to end

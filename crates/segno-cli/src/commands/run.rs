@@ -10,13 +10,16 @@ use crate::engine::{
 };
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
+use crate::inputs;
 use crate::stores::Log;
 use crate::terminal::{Screen, Text, Tone};
 use segno_agent::Agent;
 use segno_agent::provider::Provider;
 use segno_agent::tool::Toolbox;
 use segno_model::record::{Block, UserMessage};
+use segno_model::store::SessionStore as _;
 use segno_runtime::{Finished, Observer, Session};
+use segno_store::{SystemClock, this_process};
 use std::io::{IsTerminal as _, Read as _};
 
 /// Runs the task.
@@ -62,11 +65,31 @@ pub async fn one_shot(
     let signals = Signals::listen()
         .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
     let one = OneRun { engine, model: &model, choice: &choice, signals: &signals };
-    if json {
-        one.as_json(&mut agent, input, screen).await
+    let exit = if json {
+        one.as_json(&mut agent, input, screen).await?
     } else {
-        one.as_text(&mut agent, input, screen).await
+        one.as_text(&mut agent, input, screen).await?
+    };
+    if exit == ExitCode::Done {
+        hand_over(engine, agent).await?;
     }
+    Ok(exit)
+}
+
+/// Lets go of the session. What others sent meanwhile, and that this run did not take along, is worked off
+/// by a process of its own: they were told that somebody has the session.
+async fn hand_over(engine: &Engine, mut agent: Agent<Log, Toolbox>) -> Result<(), CliError> {
+    let attended = agent.session.attend(&this_process(&SystemClock)).await?;
+    let held_back: Vec<String> = attended.held_back().map(|w| w.id().to_owned()).collect();
+    let id = agent.session.id().clone();
+    drop(agent);
+    let inbox = engine.stores.files.pending(&id).await?;
+    let sent = inputs::words(&inbox.pending).map(|pending| pending.input.id.clone());
+    let sent: Vec<String> = sent.filter(|input_id| !held_back.contains(input_id)).collect();
+    if sent.is_empty() {
+        return Ok(());
+    }
+    inputs::start_worker(&engine.stores.home, &id, &sent).await
 }
 
 struct OneRun<'a> {

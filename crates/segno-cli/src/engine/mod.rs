@@ -30,7 +30,7 @@ use segno_model::record::{FORMAT, Header, RunEnd};
 use segno_model::store::{
     DamagedSession as _, HeldSession as _, Ids as _, Judged, Owner, SessionStore as _, StoreError,
 };
-use segno_runtime::{Limits, RetryPolicy, Session};
+use segno_runtime::{Limits, RetryPolicy, Session, StoreInbox};
 use segno_store::{FileDamaged, SystemClock, UuidIds, this_process};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -205,7 +205,10 @@ impl Engine {
             }),
             asker,
         });
-        Agent::new(session, tools, self.surroundings(), world)
+        let inbox = StoreInbox { store: self.stores.files.clone(), id: session.id().clone() };
+        let mut agent = Agent::new(session, tools, self.surroundings(), world);
+        agent.inbox = Some(Arc::new(inbox));
+        agent
     }
 
     /// This process, as intents name it.

@@ -147,7 +147,7 @@ fn the_manual() {
 fn every_exit_code_is_in_the_manual() {
     let help = Cli::command().render_long_help().to_string();
     for code in segno_cli::error::ExitCode::ALL {
-        let line = format!("  {}  {}", code as u8, code.meaning());
+        let line = format!(" {:>2}  {}", code as u8, code.meaning());
         assert!(help.contains(&line), "{line}");
     }
 }

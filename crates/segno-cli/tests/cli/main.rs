@@ -15,6 +15,7 @@ mod export;
 mod finding;
 mod first_minute;
 mod import;
+mod inputs;
 mod interactive;
 mod interactive_input;
 mod interactive_sessions;

@@ -1,0 +1,170 @@
+//! Sending something to a session from outside, and the process that works an inbox off.
+//!
+//! Responsible for: ids of inputs, what an admission is called, waiting for the holder, and starting a
+//! process when nobody has the session. Must not: act on inputs (the runtime does), or print.
+
+use crate::args::AgentArgs;
+use crate::engine::{Engine, Wanted};
+use crate::error::{CliError, ExitCode};
+use crate::home::Home;
+use crate::stores::Stores;
+use segno_model::SessionId;
+use segno_model::inbox::admission::Admission;
+use segno_model::inbox::{Inbox, InputBody, NewInput, Pending, Stage, arrange};
+use segno_model::store::{Clock as _, Ids as _, Owner, SessionStore as _};
+use segno_store::{SystemClock, UuidIds};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How often it is looked whether a holder has acted.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long a holder may take before it is said that it has not acted yet.
+pub const HOLDER_PATIENCE: Duration = Duration::from_secs(20);
+
+/// An id that nobody has used.
+#[must_use]
+pub fn new_id() -> String {
+    UuidIds.session_id().to_string()
+}
+
+/// Admits something. What the first admission under its id was is in the answer; a conflict is an error.
+///
+/// # Errors
+/// A conflict, no such session, or a store that cannot be written.
+pub async fn admit(
+    stores: &Stores,
+    id: &SessionId,
+    input: &NewInput,
+) -> Result<Admission, CliError> {
+    match stores.files.admit(id, input, SystemClock.now()).await? {
+        Admission::Conflict(stage) => Err(conflict(&input.id, stage)),
+        admission => Ok(admission),
+    }
+}
+
+fn conflict(input_id: &str, stage: Stage) -> CliError {
+    CliError::new(ExitCode::Conflict, format!("Something else was sent as `{input_id}` before."))
+        .because(format!("the first one stands: it {}", said_of(stage)))
+        .next("Nothing was added. Send it under another --id, or without one.")
+}
+
+/// What became of an input, behind "it".
+#[must_use]
+pub fn said_of(stage: Stage) -> String {
+    match stage {
+        Stage::Pending => "waits".to_owned(),
+        Stage::Parked { .. } => "waits for a person, because of a stop".to_owned(),
+        Stage::Delivered { seq } => format!("was delivered (record {seq})"),
+        Stage::Withdrawn { seq } => format!("was taken back (record {seq})"),
+        Stage::Acted { seq } => format!("was carried out (record {seq})"),
+        Stage::Dropped { seq } => format!("had nothing to act on (record {seq})"),
+    }
+}
+
+/// What waits in a session's inbox, in the order of delivery, and which of that is parked.
+///
+/// # Errors
+/// As the store.
+pub async fn waiting(stores: &Stores, id: &SessionId) -> Result<(Inbox, Vec<String>), CliError> {
+    let mut inbox = stores.files.pending(id).await?;
+    let waiting = stores.files.read(id).await?.state.in_force.inputs;
+    arrange(&mut inbox.pending, &waiting);
+    Ok((inbox, waiting.parked))
+}
+
+/// Those that the model is to see.
+pub fn words(pending: &[Pending]) -> impl Iterator<Item = &Pending> {
+    pending.iter().filter(|pending| pending.input.body.words().is_some())
+}
+
+/// Whether an input has been acted upon: it waits no more.
+///
+/// # Errors
+/// As the store.
+pub async fn is_settled(stores: &Stores, id: &SessionId, input_id: &str) -> Result<bool, CliError> {
+    let pending = stores.files.pending(id).await?.pending;
+    Ok(pending.iter().all(|pending| pending.input.id != input_id))
+}
+
+/// How a control ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Control {
+    /// A holder acted on it.
+    Settled(Stage),
+    /// This holder has not yet.
+    Waits(Owner),
+    /// Nobody has the session.
+    Unattended,
+}
+
+/// Admits a control and waits for the holder to act on it, if there is one.
+///
+/// # Errors
+/// As the store.
+pub async fn control(
+    stores: &Stores,
+    id: &SessionId,
+    body: InputBody,
+) -> Result<Control, CliError> {
+    let control = NewInput::new(new_id(), body);
+    admit(stores, id, &control).await?;
+    let mut looks = looks_in(HOLDER_PATIENCE);
+    loop {
+        looks = looks.saturating_sub(1);
+        let holder = stores.files.holder(id)?;
+        if is_settled(stores, id, &control.id).await? {
+            return match admit(stores, id, &control).await? {
+                Admission::Stands(stage) => Ok(Control::Settled(stage)),
+                _ => Ok(Control::Unattended),
+            };
+        }
+        match holder {
+            None => return Ok(Control::Unattended),
+            Some(holder) if looks == 0 => return Ok(Control::Waits(holder)),
+            Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    }
+}
+
+/// Waits until `done` says so, or `limit` is over; says which.
+///
+/// # Errors
+/// As `done`.
+pub async fn until<F>(limit: Duration, mut done: F) -> Result<bool, CliError>
+where
+    F: AsyncFnMut() -> Result<bool, CliError>,
+{
+    for _ in 0..looks_in(limit) {
+        if done().await? {
+            return Ok(true);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(false)
+}
+
+/// How often can be looked in that time.
+fn looks_in(limit: Duration) -> u128 {
+    limit.as_millis() / LOOK_EVERY.as_millis()
+}
+
+/// Starts a process that works the inbox off, and says first what would keep it from that.
+///
+/// # Errors
+/// When the session's model cannot be used, or no process can be started.
+pub async fn start_worker(home: &Home, id: &SessionId, deliver: &[String]) -> Result<(), CliError> {
+    let engine = Engine::load(home.clone()).await?;
+    let stored = engine.stores.files.read(id).await?.state.in_force;
+    let wanted = Wanted::decide(&AgentArgs::default(), Some(&stored), &engine.config)?;
+    wanted.settle(&engine.credentials).await?.connect(&engine.credentials)?;
+    let cannot = |e: std::io::Error| CliError::failed("No process could be started.").because(e);
+    let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+    command.arg("--home").arg(&home.data).arg("work-off").arg(id.as_str());
+    for input_id in deliver {
+        command.arg(format!("--deliver={input_id}"));
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // It leaves our terminal's session by itself, and is nobody's child to wait for.
+    command.spawn().map(drop).map_err(cannot)
+}
