@@ -9,7 +9,7 @@ mod looking;
 
 pub use inputs::{InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use looking::{
-    CheckArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy,
+    CheckArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy, StatusArgs,
 };
 
 use crate::error::{CliError, capitalised};
@@ -208,6 +208,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Which agents were found, where, and whether their sessions can be read
     Sources(SourcesArgs),
+    /// Commands that still run, of whichever session, and those whose end was not told yet
+    Status(StatusArgs),
     /// What was spent: tokens by day, project, model or agent
     Stats(StatsArgs),
     /// Settle a damaged session by appending what was decided; nothing is rewritten
@@ -248,6 +250,7 @@ impl Command {
             Self::Search(args) => args.json,
             Self::Sources(args) => args.json,
             Self::Stats(args) => args.json,
+            Self::Status(args) => args.json,
             Self::Repair(args) => args.json,
             Self::Trash(args) => matches!(args.action, Some(TrashAction::List { json: true })),
             _ => false,

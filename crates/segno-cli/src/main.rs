@@ -82,6 +82,7 @@ async fn on_sessions(
     match command {
         Command::List(args) => commands::list::list(args, &place, screen).await,
         Command::Search(args) => commands::search::search(args, &place, screen).await,
+        Command::Status(args) => commands::status::status(args, &place, screen).await,
         Command::Stats(args) => commands::stats::stats(args, &place, screen).await,
         Command::Sources(args) => commands::sources::sources(args, &place, screen).await,
         Command::Show(args) => commands::show::show(args, &place, screen).await,

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// The log's name in its session's directory.
 pub(crate) const LOG: &str = "log.jsonl";
 
+/// The name of the directory of its supervised commands.
+const ACTIONS: &str = "actions";
+
 /// The paths of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionDir(PathBuf);
@@ -44,7 +47,7 @@ impl SessionDir {
     }
 
     pub(crate) fn actions(&self) -> PathBuf {
-        self.0.join("actions")
+        self.0.join(ACTIONS)
     }
 
     pub(crate) fn set_aside(&self) -> PathBuf {
@@ -105,6 +108,26 @@ impl Layout {
             }
         }
         Err(StoreError::NotFound(id.clone()))
+    }
+
+    /// Every session that has, or had, supervised commands: the directories of their files.
+    pub(crate) fn actions<D: Disk>(
+        &self,
+        disk: &D,
+    ) -> Result<Vec<(SessionId, PathBuf)>, StoreError> {
+        let mut found = Vec::new();
+        for month in directories(disk, &self.sessions())? {
+            let dir = self.sessions().join(month);
+            let names = directories(disk, &dir)?;
+            let ids: Vec<SessionId> =
+                names.iter().flat_map(|name| SessionId::parse(name)).collect();
+            let within: Vec<PathBuf> =
+                ids.iter().map(|id| Path::new(id.as_str()).join(ACTIONS)).collect();
+            let metas = disk.metas(&dir, &within);
+            let there = ids.into_iter().zip(within).zip(metas).filter(|(_, meta)| meta.is_ok());
+            found.extend(there.map(|((id, path), _)| (id, dir.join(path))));
+        }
+        Ok(found)
     }
 
     /// Every directory that is named like a session and has a log.

@@ -91,6 +91,14 @@ impl<D: Disk> FileStore<D> {
         self.layout().locate(self.disk(), id).map(|dir| dir.log())
     }
 
+    /// The directories of supervised commands, by session: of all that have, or had, any.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn actions(&self) -> Result<Vec<(SessionId, PathBuf)>, StoreError> {
+        self.layout().actions(self.disk())
+    }
+
     /// Whether somebody holds a session's writer's right now.
     ///
     /// # Errors

@@ -3,13 +3,14 @@
 //! Responsible for: its files, each written whole and synced before its name counts, and reading them
 //! back. Must not: start or end a process, or conclude anything (that is [`super::standing`]).
 
-use super::platform;
+use super::platform::{self, Survivor};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use segno_model::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -20,6 +21,9 @@ pub const LOST_CLAIM: u8 = 3;
 /// The supervisor's exit when it could not make the claim: it started nothing, and says why on its
 /// standard error.
 pub const NOTHING_STARTED: u8 = 4;
+
+/// How a command is marked in its environment, so that what it leaves running can be found.
+pub const MARK: &str = "SEGNO_ACTION";
 
 /// How long the random part of an id is. An id is never used twice, also not in a copy of the session.
 const ID_CHARS: usize = 10;
@@ -114,6 +118,18 @@ pub enum End {
         /// Why.
         why: String,
     },
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited { code } => write!(f, "exit code {code}"),
+            Self::Signalled { signal } => write!(f, "ended by signal {signal}"),
+            Self::TimedOut => f.write_str("ended at its deadline"),
+            Self::Stopped => f.write_str("stopped"),
+            Self::NotStarted { why } => write!(f, "not started: {why}"),
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
@@ -223,15 +239,13 @@ impl ActionDir {
         };
         // Whole before it has its name: nobody ever sees half a claim. Giving the name is what only one
         // can do.
-        let mine = self.file(&format!("claim.{pid}"));
-        let _ = fs::remove_file(&mine);
-        write_synced(&mine, &serde_json::to_vec(&claim)?)?;
-        let linked = fs::hard_link(&mine, self.file("claim"));
-        let _ = fs::remove_file(&mine);
-        match linked {
-            Ok(()) => sync_dir(&self.0).map(|()| true),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-            Err(e) => Err(e),
+        let mut mine = tempfile::NamedTempFile::new_in(&self.0)?;
+        mine.write_all(&serde_json::to_vec(&claim)?)?;
+        mine.as_file().sync_all()?;
+        match mine.persist_noclobber(self.file("claim")) {
+            Ok(_) => sync_dir(&self.0).map(|()| true),
+            Err(e) if e.error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(e.error),
         }
     }
 
@@ -254,6 +268,16 @@ impl ActionDir {
     pub fn is_locked(&self) -> bool {
         let Ok(file) = File::open(self.file("lock")) else { return false };
         flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+    }
+
+    /// What still runs of a command whose supervisor is gone, as far as it can be seen.
+    #[must_use]
+    pub fn survivors(&self) -> Vec<Survivor> {
+        let Ok(Some(claim)) = self.claim() else { return Vec::new() };
+        if claim.by != Claimant::Supervisor || claim.boot != platform::boot_id() {
+            return Vec::new();
+        }
+        platform::survivors(claim.pid, claim.started, &format!("{MARK}={}", self.id()))
     }
 
     /// Asks the supervisor to end the command. Asking again changes nothing.

@@ -17,9 +17,10 @@ mod platform;
 mod serve;
 mod standing;
 
-pub use action::{ActionDir, Claim, Claimant, End, LOST_CLAIM, NOTHING_STARTED, Request, Status};
+pub use action::{
+    ActionDir, Claim, Claimant, End, LOST_CLAIM, MARK, NOTHING_STARTED, Request, Status,
+};
 pub use output::OutputReader;
-pub(crate) use platform::survivors;
 pub use platform::{Survivor, this_program, wall_clock};
 pub use serve::{FULL, supervise};
 pub use standing::{Clue, Facts, Standing, Word, judge};

@@ -144,15 +144,21 @@ impl ActionDir {
     /// Looks, and changes nothing. `here`: whether the command was begun in this boot of this machine.
     #[must_use]
     pub fn look(&self, here: bool) -> Facts {
-        // The lock first: a status that is not there behind a free lock will never be.
+        // In this order: a supervisor has the lock before it has the claim, and leaves the status before
+        // the lock. So a free lock behind a claim, and no status behind that, will stay so.
+        let claim = self.clue();
         let held = self.is_locked();
-        let claim = match self.claim() {
+        let claim = if held && claim == Clue::Absent { self.clue() } else { claim };
+        self.facts(here, claim, held)
+    }
+
+    fn clue(&self) -> Clue {
+        match self.claim() {
             Ok(None) => Clue::Absent,
             Ok(Some(claim)) => by(claim.by),
             Err(e) if e.kind() == std::io::ErrorKind::InvalidData => Clue::Torn,
             Err(_) => Clue::Unreachable,
-        };
-        self.facts(here, claim, held)
+        }
     }
 
     /// Finds out, for good: what has not started by now never will.

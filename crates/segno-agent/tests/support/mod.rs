@@ -37,7 +37,21 @@ impl Place {
     }
 
     fn made(mode: Mode, asker: Option<Arc<dyn Asker>>, rules: &[&str], supervised: bool) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::in_directory(tempfile::tempdir().unwrap(), mode, asker, rules, supervised)
+    }
+
+    /// The same place as another process finds it, in mode `all`, supervised.
+    pub(crate) fn reopened(self) -> Self {
+        Self::in_directory(self.directory, Mode::All, None, &[], true)
+    }
+
+    fn in_directory(
+        directory: tempfile::TempDir,
+        mode: Mode,
+        asker: Option<Arc<dyn Asker>>,
+        rules: &[&str],
+        supervised: bool,
+    ) -> Self {
         let at = |name: &str| {
             let path = directory.path().canonicalize().unwrap().join(name);
             fs::create_dir_all(&path).unwrap();

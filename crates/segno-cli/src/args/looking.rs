@@ -128,6 +128,22 @@ pub struct SourcesArgs {
     pub json: bool,
 }
 
+/// `segno status`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct StatusArgs {
+    /// Only this session's
+    #[arg(value_name = "SESSION")]
+    pub session: Option<String>,
+
+    /// End the command with this handle, and wait until it has ended
+    #[arg(long, value_name = "HANDLE")]
+    pub stop: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `segno stats`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct StatsArgs {

@@ -25,6 +25,7 @@ pub mod send;
 pub mod show;
 pub mod sources;
 pub mod stats;
+pub mod status;
 pub mod stop;
 pub mod trash;
 pub mod work_off;

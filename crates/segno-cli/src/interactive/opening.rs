@@ -7,6 +7,7 @@ use super::damage;
 use super::keyboard::{Keyboard, Pressed};
 use super::recent;
 use crate::args::{AgentArgs, Thinking};
+use crate::commands::status::running;
 use crate::engine::{Engine, ModelChoice, OpenedSession, Wanted, directory_of, gone, offer};
 use crate::error::CliError;
 use crate::stores::Log;
@@ -81,6 +82,7 @@ impl Desk<'_> {
         let model = choice.connect(&engine.credentials)?;
         let mut session = engine.new_session();
         let level = args.thinking.map(Thinking::as_str);
+        self.tell_running();
         prepare(&mut session, &choice, level.or(engine.config.thinking.as_deref()));
         Ok(Arrival { session, cwd: engine.cwd.clone(), choice, model })
     }
@@ -166,6 +168,13 @@ impl Desk<'_> {
     }
 
     /// What a person needs to know before going on.
+    /// Names the commands that run, whosever they are: nobody else would tell of them.
+    fn tell_running(&mut self) {
+        for line in running(&self.engine.stores) {
+            self.screen.line(line);
+        }
+    }
+
     fn tell(&mut self, session: &Session<Log>) {
         let now = &session.state().in_force;
         let title =
@@ -178,6 +187,7 @@ impl Desk<'_> {
             let said = format!("{}: {}", finding.sentence, finding.done);
             self.screen.line(Text::line(tone, &said));
         }
+        self.tell_running();
         recent::show(session, self.screen);
         recent::show_pending(session, self.screen);
         self.screen.flush();

@@ -9,7 +9,7 @@ use serde_json::Value;
 const PAGE: &str = include_str!("../../../../docs/protocol/cli-json.md");
 
 /// The example in the block that is marked with this word.
-fn example(word: &str) -> Value {
+pub(crate) fn example(word: &str) -> Value {
     let mark = format!("```json {word}\n");
     let start = PAGE.find(&mark).unwrap_or_else(|| panic!("no example {word}")) + mark.len();
     let text = PAGE[start..].split("\n```").next().unwrap();
@@ -17,7 +17,7 @@ fn example(word: &str) -> Value {
 }
 
 /// Same fields, same kinds of values; `null` fits everything, and of lists the first items count.
-fn same_shape(at: &str, page: &Value, real: &Value) {
+pub(crate) fn same_shape(at: &str, page: &Value, real: &Value) {
     match (page, real) {
         (Value::Null, _) | (_, Value::Null) => {}
         (Value::Object(page), Value::Object(real)) => {

@@ -38,4 +38,5 @@ mod run_kills;
 mod show;
 mod slips;
 mod soak;
+mod status;
 mod terminal_process;

@@ -102,13 +102,7 @@ impl Place {
                 all.iter().any(|action| action.path().join(name).exists())
             })
         };
-        for _ in 0..3000 {
-            if there() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        panic!("no action has a {name}");
+        self.until(name, there);
     }
 
     /// The only session's records, as far as they are on disk.

@@ -81,7 +81,7 @@ impl Commands {
             let how = match standing(&dir) {
                 Standing::Running => "runs".to_owned(),
                 _ => match dir.status() {
-                    Ok(Some(status)) => told::line(&dir, &status),
+                    Ok(Some(status)) => status.end.to_string(),
                     _ => "ended, nobody knows how".to_owned(),
                 },
             };

@@ -12,7 +12,9 @@ use super::bash::{self, Args};
 use super::error::{ToolError, stop_text};
 use super::workspace::Workspace;
 use super::{ToolCallKey, blocking, lock};
-use crate::supervisor::{ActionDir, Facts, LOST_CLAIM, NOTHING_STARTED, Request, Standing, judge};
+use crate::supervisor::{
+    ActionDir, Facts, LOST_CLAIM, MARK, NOTHING_STARTED, Request, Standing, judge,
+};
 use follow::{Ended, Seen, follow};
 use segno_model::checkpoint::{Background, Checkpoint};
 use segno_model::record::{Action, Outcome};
@@ -26,9 +28,6 @@ use std::process::Stdio;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::process::{Child, Command};
-
-/// How a command is marked, so that what it leaves running can be found.
-pub(crate) const MARK: &str = "SEGNO_ACTION";
 
 /// How often it is looked whether a command in the background has begun.
 const POLL: Duration = Duration::from_millis(5);
@@ -149,7 +148,7 @@ impl Commands {
         command.spawn()
     }
 
-    /// Waits until a supervisor has a command of its own; nobody waits for that one's end.
+    /// Waits until a supervisor has begun with a command; nobody waits for that one's end.
     async fn begin(&self, dir: &ActionDir, mut child: Child) -> Result<ToolOutput, ToolError> {
         loop {
             if let Ok(Some(_)) = child.try_wait() {
@@ -157,7 +156,7 @@ impl Commands {
                 let standing = find_out(dir, true).await?;
                 return Ok(told::after(dir, standing, why.as_deref()));
             }
-            if dir.claim().is_ok_and(|claim| claim.is_some()) {
+            if dir.has_output() {
                 return Ok(told::begun(dir));
             }
             tokio::time::sleep(POLL).await;

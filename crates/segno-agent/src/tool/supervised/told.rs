@@ -4,9 +4,8 @@
 
 use super::super::bash::{End as Ending, report};
 use super::super::cut::Collected;
-use super::MARK;
 use super::follow::collect;
-use crate::supervisor::{ActionDir, End, Standing, Status, survivors};
+use crate::supervisor::{ActionDir, End, Standing, Status};
 use segno_model::record::Outcome;
 use segno_runtime::{StopKind, ToolOutput};
 use std::fmt::Write as _;
@@ -39,7 +38,7 @@ pub(super) fn result(
         Standing::Elsewhere => {
             let seen = match dir.status() {
                 Ok(Some(status)) => {
-                    format!(", although its supervisor said: {}", line(dir, &status))
+                    format!(", although its supervisor said: {}", status.end)
                 }
                 _ => String::new(),
             };
@@ -147,12 +146,6 @@ fn ended_like(dir: &ActionDir, status: &Status, collected: Collected) -> ToolOut
     output
 }
 
-/// A status in a few words.
-pub(super) fn line(dir: &ActionDir, status: &Status) -> String {
-    let output = ended_like(dir, status, Collected::new());
-    text_of(&output).replace("(no output)\n", "")
-}
-
 fn going_on(dir: &ActionDir, collected: Collected, what: &str) -> ToolOutput {
     let (mut text, whole) = shown(collected);
     let handle = dir.id();
@@ -181,10 +174,8 @@ fn unknown(dir: &ActionDir, collected: Collected, why: &str) -> ToolOutput {
 }
 
 /// What a command left running whose supervisor is gone.
-pub(super) fn left_running(dir: &ActionDir) -> Vec<String> {
-    let Ok(Some(claim)) = dir.claim() else { return Vec::new() };
-    let mark = format!("{MARK}={}", dir.id());
-    let found = survivors(claim.pid, claim.started, &mark).into_iter().take(LISTED);
+fn left_running(dir: &ActionDir) -> Vec<String> {
+    let found = dir.survivors().into_iter().take(LISTED);
     found.map(|survivor| format!("pid {} ({})", survivor.pid, survivor.command)).collect()
 }
 
