@@ -7,7 +7,7 @@
 mod inputs;
 mod looking;
 
-pub use inputs::{InboxArgs, SendArgs, StopArgs, WorkOffArgs};
+pub use inputs::{AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use looking::{
     CheckArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy, StatusArgs,
 };
@@ -190,6 +190,8 @@ pub enum Command {
     Inbox(InboxArgs),
     /// Stop what runs in a session, whoever runs it; what waits behind it waits for you
     Stop(StopArgs),
+    /// Watch a session that another process works on, and say something to it
+    Attach(AttachArgs),
     /// Work off a session's inbox
     #[command(hide = true)]
     WorkOff(WorkOffArgs),
@@ -295,6 +297,10 @@ pub struct ResumeArgs {
     /// Go on with another agent's session in Segno; the original stays as it is
     #[arg(long, conflicts_with = "print")]
     pub here: bool,
+
+    /// Ask the process that has the session to suspend its work and let go of it
+    #[arg(long, conflicts_with = "print")]
+    pub take_over: bool,
 
     /// Start with this prompt
     #[arg(last = true, value_name = "PROMPT")]

@@ -321,7 +321,7 @@ fn held(owner: &Owner) -> CliError {
     };
     CliError::new(ExitCode::Held, format!("The session is being written by {who}."))
         .because(format!("a session has one writer at a time; this one has it{since}"))
-        .next("Read it with `segno show`, go on in a copy with `segno fork`, or end the other process.")
+        .next("`segno attach` watches it, `segno resume --take-over` asks for it, `segno fork` goes on in a copy.")
 }
 
 /// An error with everything beneath it, outermost first.

@@ -3,6 +3,9 @@
 //! Responsible for: ids of inputs, what an admission is called, waiting for the holder, and starting a
 //! process when nobody has the session. Must not: act on inputs (the runtime does), or print.
 
+pub mod stopping;
+pub mod taking_over;
+
 use crate::args::AgentArgs;
 use crate::engine::{Engine, Wanted};
 use crate::error::{CliError, ExitCode};

@@ -62,6 +62,9 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
         Intent::Command(Command::Send(args)) => commands::send::send(args, home, screen).await,
         Intent::Command(Command::Inbox(args)) => commands::inbox::inbox(args, home, screen).await,
         Intent::Command(Command::Stop(args)) => commands::stop::stop(args, home, screen).await,
+        Intent::Command(Command::Attach(args)) => {
+            commands::attach::attach(args, home, screen).await
+        }
         Intent::Command(Command::WorkOff(args)) => commands::work_off::work_off(args, home).await,
         Intent::Command(Command::Models(args)) => {
             commands::models::models(args, home, screen).await

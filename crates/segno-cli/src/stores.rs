@@ -179,7 +179,7 @@ pub fn not_opened(id: &SessionId, error: StoreError) -> CliError {
     let error = CliError::from(error);
     if held {
         error.next(format!(
-            "Read it with `segno show {id}`, copy it with `segno fork {id}`, or end the other process."
+            "`segno attach {id}` watches it and says something to it; `segno resume {id} --take-over` asks for it."
         ))
     } else {
         error

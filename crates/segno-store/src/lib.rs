@@ -13,6 +13,7 @@ mod draft;
 mod durable;
 mod error;
 mod find;
+mod follow;
 mod fork;
 mod held;
 mod inbox;
@@ -32,8 +33,9 @@ mod writer;
 
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use find::Match;
+pub use follow::Follower;
 pub use held::{FileDamaged, FileHeld};
-pub use lock::this_process;
+pub use lock::{is_running_here, this_process};
 pub use log::FileLog;
 pub use store::{FileStore, Options};
 pub use system::{SystemClock, UuidIds};

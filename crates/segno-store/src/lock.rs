@@ -108,6 +108,14 @@ pub fn this_process(clock: &dyn Clock) -> Owner {
     }
 }
 
+/// Whether this owner is a process that runs on this host in this boot now, and not another one that got
+/// its number.
+#[must_use]
+pub fn is_running_here(owner: &Owner) -> bool {
+    let here = owner.host == platform::host() && owner.boot == platform::boot_id();
+    here && owner.started != 0 && platform::process_started(owner.pid) == owner.started
+}
+
 /// Who has the lock, as far as the note tells; process 0 on an unknown host otherwise.
 pub(crate) fn read_owner<D: Disk>(disk: &D, session: &SessionDir) -> Owner {
     read_file(disk, &session.owner())

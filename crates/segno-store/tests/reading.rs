@@ -297,3 +297,40 @@ fn reading_a_log_that_is_being_written_leaves_the_unfinished_record_out() {
         assert!(found.iter().zip(wanted).all(|(r, text)| sessions::text_of(r) == text), "{cut}");
     }
 }
+
+/// Covers: G1, G4. A follower gives each record once, whatever happens to the log meanwhile.
+#[test]
+fn a_follower_gives_every_record_once() {
+    let disk = SimDisk::new(1);
+    let store = FileStore::new(disk.clone(), "/segno");
+    let mut log = store.create(header(1));
+    append(&mut log, "one").unwrap();
+    let mut follower = store.follow(&id(1)).unwrap();
+    let mut seen: Vec<u64> = Vec::new();
+    let mut look = |seen: &mut Vec<u64>| {
+        seen.extend(follower.look().unwrap().iter().map(segno_model::Record::seq));
+    };
+    look(&mut seen);
+    assert_eq!(seen, [0, 1]);
+    look(&mut seen);
+    for n in 0..5 {
+        append(&mut log, &format!("{n}")).unwrap();
+        if n % 2 == 0 {
+            look(&mut seen);
+        }
+    }
+    // A tail that is being written, and one that is set aside.
+    let path = store.log_path(&id(1)).unwrap();
+    drop(log);
+    let good = disk.peek(&path).unwrap();
+    disk.poke(&path, &[good.as_slice(), b"{\"seq\":7,"].concat());
+    look(&mut seen);
+    look(&mut seen);
+    let mut log = open(&store, &id(1)).unwrap().log;
+    append(&mut log, "after").unwrap();
+    look(&mut seen);
+    append(&mut log, "more").unwrap();
+    look(&mut seen);
+    assert_eq!(seen, (0..seen.len() as u64).collect::<Vec<_>>());
+    assert_eq!(seen.len(), scan(&store, &id(1)).len());
+}

@@ -75,6 +75,14 @@ pub struct StopArgs {
     pub json: bool,
 }
 
+/// `segno attach`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct AttachArgs {
+    /// Which session
+    #[arg(default_value = "last")]
+    pub session: String,
+}
+
 /// `segno work-off`: the process that `send` starts.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct WorkOffArgs {

@@ -10,6 +10,7 @@ use crate::args::ResumeArgs;
 use crate::engine::{Engine, Signals};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
+use crate::inputs::taking_over;
 use crate::interactive::{Desk, Interactive, Keyboard, choose};
 use crate::others::{Imported, Launch, Target, import};
 use crate::stores::Stores;
@@ -35,6 +36,9 @@ pub async fn resume(
         None => None,
     };
     let engine = Engine::load(home).await?;
+    if let Some(id) = found.as_ref().filter(|_| args.take_over) {
+        taking_over::take_over(&engine.stores, id).await?;
+    }
     let prompt = Some(args.prompt.join(" ")).filter(|prompt| !prompt.trim().is_empty());
     if !is_conversation(screen) {
         return in_a_script(found, args, prompt.as_deref(), engine, screen).await;

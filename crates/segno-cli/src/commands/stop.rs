@@ -1,103 +1,31 @@
 //! `segno stop`: the user's stop of what runs in a session, whoever runs it.
 //!
-//! Responsible for: naming the run that is open, sending the stop, and finishing it when nobody has the
-//! session. Must not: signal any process.
+//! Responsible for: saying what was stopped, and what waited behind it. Must not: signal any process.
 
 use super::Workplace;
-use crate::args::{AgentArgs, StopArgs};
-use crate::engine::Engine;
+use crate::args::StopArgs;
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
-use crate::inputs::{self, Control};
+use crate::inputs::{self, stopping};
 use crate::stores::Stores;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::SessionId;
-use segno_model::inbox::InputBody;
-use segno_model::record::{AssistantMessage, ModelRef};
-use segno_model::store::SessionStore as _;
-use segno_runtime::{Model, ModelError, ModelErrorKind, ModelRequest, Stop, StreamEvent};
-use segno_store::{SystemClock, this_process};
-use std::time::Duration;
-
-/// How long a stop may take to end the run before it is said that it has not yet.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Stops it.
 ///
 /// # Errors
 /// No such session, a session that cannot be written, or a holder that does not act.
 pub async fn stop(args: &StopArgs, home: Home, screen: &mut Screen) -> Result<ExitCode, CliError> {
-    let stores = Stores::new(home.clone());
+    let stores = Stores::new(home);
     let id = stores.find(&args.session, &Workplace::cwd()?).await?;
-    let Some(run) = open_run(&stores, &id).await? else {
+    let Some(run) = stopping::stop(&stores, &id).await? else {
         tell(args, &id, None, &[], screen);
         return Ok(ExitCode::Done);
     };
-    match inputs::control(&stores, &id, InputBody::Stop { run }).await? {
-        Control::Waits(owner) => {
-            return Err(CliError::new(ExitCode::Held, "The run has not stopped yet.")
-                .because(format!(
-                    "process {} on {} has the session and has not acted; the stop is kept",
-                    owner.pid, owner.host
-                ))
-                .next(format!("Whoever takes the session next finds it: segno resume {id}")));
-        }
-        Control::Unattended => finish(&home, &id).await?,
-        Control::Settled(_) => {}
-    }
-    let over = inputs::until(PATIENCE, async || {
-        if open_run(&stores, &id).await? != Some(run) {
-            return Ok(true);
-        }
-        // A holder that died on the way leaves the rest to us.
-        if stores.files.holder(&id)?.is_none() {
-            finish(&home, &id).await?;
-        }
-        Ok(false)
-    });
-    if !over.await? {
-        return Err(CliError::new(ExitCode::Held, "The run is stopping, and has not ended yet."));
-    }
     let (_, parked) = inputs::waiting(&stores, &id).await?;
     tell(args, &id, Some(run), &parked, screen);
     Ok(ExitCode::Done)
-}
-
-async fn open_run(stores: &Stores, id: &SessionId) -> Result<Option<u64>, CliError> {
-    let now = stores.files.read(id).await?.state.in_force;
-    Ok(now.open_run.map(|open| open.run))
-}
-
-/// Records and finishes a stop of a run that nobody drives.
-async fn finish(home: &Home, id: &SessionId) -> Result<(), CliError> {
-    let engine = Engine::load(home.clone()).await?;
-    let mut session = match engine.open_sound(id).await {
-        Ok(session) => session,
-        // Somebody was faster, and finds the stop.
-        Err(error) if error.exit == ExitCode::Held => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    session.attend(&this_process(&SystemClock)).await?;
-    if session.state().in_force.open_run.as_ref().is_some_and(|open| open.stopping) {
-        let mut agent = engine.agent(session, engine.mode(&AgentArgs::default())?, None);
-        agent.take_up(&Nobody, &ModelRef::default(), &Stop::never(), &mut ()).await?;
-    }
-    Ok(())
-}
-
-/// A stop is finished without a model.
-struct Nobody;
-
-impl Model for Nobody {
-    async fn reply(
-        &self,
-        _: ModelRequest<'_>,
-        _: &mut (dyn FnMut(StreamEvent) + Send),
-    ) -> Result<AssistantMessage, ModelError> {
-        let message = "a stopped run asks no model".to_owned();
-        Err(ModelError { kind: ModelErrorKind::Refused, message, retry_after_ms: None })
-    }
 }
 
 fn tell(args: &StopArgs, id: &SessionId, run: Option<u64>, parked: &[String], screen: &mut Screen) {

@@ -292,7 +292,9 @@ fn name_session(error: StoreError, id: &SessionId) -> CliError {
     let error = CliError::from(error);
     if held {
         return error.next(format!(
-            "`segno show {id}` reads it; `segno fork {id}` makes a copy to go on with."
+            "`segno attach {id}` watches it and says something to it; \
+             `segno resume {id} --take-over` asks for it; \
+             `segno fork {id}` makes a copy to go on with."
         ));
     }
     error

@@ -335,3 +335,86 @@ fn what_cannot_be_run_now_is_kept_and_said() {
     let listed = desk.run(&["inbox", &id]);
     assert!(listed.out.contains("from a pipe"), "{listed:?}");
 }
+
+/// Covers: G8. Watching a run of another process: what it records is shown, what is typed is sent.
+#[test]
+fn a_session_can_be_watched_and_talked_to_from_elsewhere() {
+    let place = Place::new(SCRIPT);
+    let run = place.busy();
+    let mut attach = place.segno(&["attach"]);
+    let mut attach = attach.stdin(Stdio::piped()).spawn().unwrap();
+    let mut typed = attach.stdin.take().unwrap();
+    std::io::Write::write_all(&mut typed, b"now this\n/queue then that\n/nonsense\n").unwrap();
+    place.until("both were sent", || place.inbox().len() == 2);
+    place.go();
+    drop(typed);
+    let watched: Ran = attach.wait_with_output().unwrap().into();
+    assert_eq!(watched.code, Some(0), "{watched:?}");
+    assert_eq!(run.wait_with_output().unwrap().status.code(), Some(0));
+    assert_eq!(place.said(), ["work", "now this", "then that"]);
+    for shown in [
+        "Working.",
+        "has the session",
+        "(sent;",
+        "(queued;",
+        "Heard: now this",
+        "Heard: then that",
+        "There is no `/nonsense` here.",
+    ] {
+        assert!(watched.out.contains(shown), "{shown}: {}", watched.out);
+    }
+    assert_eq!(watched.out.matches("Heard: then that").count(), 1, "{}", watched.out);
+}
+
+/// Covers: G9. Leaving stops nothing; `/stop` does.
+#[test]
+fn leaving_a_watched_session_stops_nothing_and_stop_does() {
+    let place = Place::new(SCRIPT);
+    let run = place.busy();
+    let leave = |line: &[u8]| {
+        let mut attach = place.segno(&["attach"]);
+        let mut attach = attach.stdin(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut attach.stdin.take().unwrap(), line).unwrap();
+        Ran::from(attach.wait_with_output().unwrap())
+    };
+    let left = leave(b"/quit\n");
+    assert_eq!(left.code, Some(0), "{left:?}");
+    assert!(!place.story().contains("stopped"));
+    let stopped = leave(b"/stop\n");
+    assert!(stopped.out.contains("(stopped)"), "{stopped:?}");
+    assert_eq!(run.wait_with_output().unwrap().status.code(), Some(3));
+    assert_eq!(place.story(), "user assistant stopped | stopped");
+}
+
+/// Covers: G5, G9. The holder suspends its run and lets go; the work is taken up where it was.
+#[test]
+fn a_session_is_taken_over_by_asking_for_it() {
+    let place = Place::new(SCRIPT);
+    let run = place.busy();
+    let held = place.ask(&["resume", "last", "--", "more"]);
+    assert_eq!(held.code, Some(4), "{held:?}");
+    for step in ["segno attach", "--take-over"] {
+        assert!(held.err.contains(step), "{held:?}");
+    }
+    let taken = place.ask(&["resume", "last", "--take-over", "--", "more"]);
+    assert_eq!(taken.code, Some(0), "{taken:?}");
+    let ran: Ran = run.wait_with_output().unwrap().into();
+    assert_eq!(ran.code, Some(9), "{ran:?}");
+    assert_eq!(place.said(), ["work", "more"]);
+    assert!(place.story().contains("| suspended") && !place.story().contains("| stopped"));
+}
+
+/// Covers: G5. A process that does not answer is not ended by a script, and loses nothing.
+#[test]
+fn a_holder_that_does_not_let_go_is_not_ended_unasked() {
+    let place = Place::new(SCRIPT);
+    let mut run = place.busy();
+    signal(&run, Signal::STOP);
+    let refused = place.ask(&["resume", "last", "--take-over", "--", "more"]);
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    assert!(refused.err.contains("was asked, and still has it"), "{refused:?}");
+    signal(&run, Signal::CONT);
+    place.go();
+    // It finds the request when it goes on.
+    assert_eq!(run.wait().unwrap().code(), Some(9));
+}

@@ -1,0 +1,251 @@
+//! `segno attach`: watch a session that another process works on, and say something to it.
+//!
+//! Responsible for: the transcript as the log grows, and lines that are typed: sent, queued, or a stop.
+//! Must not: take the session, or stop anything by leaving.
+
+use super::Workplace;
+use super::show::record_lines;
+use crate::args::AttachArgs;
+use crate::engine::Signals;
+use crate::error::{CliError, ExitCode};
+use crate::home::Home;
+use crate::inputs::{self, stopping};
+use crate::stores::Stores;
+use crate::terminal::{Screen, Text, Tone, clean};
+use segno_model::inbox::{InputBody, NewInput, Words};
+use segno_model::record::{Body, RunEnd, RunState};
+use segno_model::store::SessionStore as _;
+use segno_model::{Record, SessionId};
+use segno_store::{Follower, RealDisk};
+use std::io::{BufRead as _, IsTerminal as _};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How often the log is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// After so many looks it is clear that nobody comes for what was sent.
+const UNATTENDED_LOOKS: u32 = 300;
+
+/// Records from before that are shown.
+const SHOWN: usize = 12;
+
+/// What a typed line is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Typed {
+    Steer(String),
+    Queue(String),
+    Stop,
+    Leave,
+    Nothing,
+    Unknown(String),
+}
+
+/// Watches until the person leaves; without a terminal, until nobody has the session any more.
+///
+/// # Errors
+/// No such session, or a failing disk.
+pub async fn attach(
+    args: &AttachArgs,
+    home: Home,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let stores = Stores::new(home);
+    let id = stores.find(&args.session, &Workplace::cwd()?).await?;
+    let signals = Signals::listen()
+        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let follower = stores.files.follow(&id)?;
+    let (sent, looks) = (Vec::new(), 0);
+    let mut attached = Attached { stores, id, follower, sent, looks, screen };
+    attached.begin()?;
+    let mut lines = typed_lines();
+    let terminal = std::io::stdin().is_terminal();
+    let mut tick = tokio::time::interval(LOOK_EVERY);
+    let mut reading = true;
+    while !signals.is_leaving() {
+        tokio::select! {
+            line = lines.recv(), if reading => match line {
+                Some(line) if parse(&line) == Typed::Leave => break,
+                Some(line) => attached.act(parse(&line)).await,
+                None if terminal => break,
+                None => reading = false,
+            },
+            _ = tick.tick() => {
+                let idle = attached.is_idle().await?;
+                attached.show_new()?;
+                if !reading && idle {
+                    break;
+                }
+            }
+        }
+        if attached.screen.is_gone() {
+            break;
+        }
+    }
+    Ok(ExitCode::Done)
+}
+
+/// The lines of standard input, read by a thread that the process does not wait for.
+fn typed_lines() -> mpsc::UnboundedReceiver<String> {
+    let (sender, lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn parse(line: &str) -> Typed {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    match word {
+        "" => Typed::Nothing,
+        "/stop" if rest.is_empty() => Typed::Stop,
+        "/quit" | "/exit" if rest.is_empty() => Typed::Leave,
+        "/queue" if !rest.trim().is_empty() => Typed::Queue(rest.trim().to_owned()),
+        "/steer" if !rest.trim().is_empty() => Typed::Steer(rest.trim().to_owned()),
+        command if command.starts_with('/') && !command[1..].contains('/') => {
+            Typed::Unknown(command.to_owned())
+        }
+        _ => Typed::Steer(line.to_owned()),
+    }
+}
+
+struct Attached<'a> {
+    stores: Stores,
+    id: SessionId,
+    follower: Follower<RealDisk>,
+    sent: Vec<String>,
+    /// How often in a row nobody had the session.
+    looks: u32,
+    screen: &'a mut Screen,
+}
+
+impl Attached<'_> {
+    /// The last of what there is, and who has the session.
+    fn begin(&mut self) -> Result<(), CliError> {
+        let records = self.follower.look()?;
+        let columns = self.screen.look().columns;
+        let told: Vec<_> =
+            records.iter().map(|r| record_lines(r, columns)).filter(|l| !l.is_empty()).collect();
+        for lines in told.into_iter().rev().take(SHOWN).rev() {
+            self.screen.lines(lines);
+        }
+        let said = match self.stores.files.holder(&self.id)? {
+            Some(owner) => format!("process {} on {} has the session", owner.pid, owner.host),
+            None => "nobody has the session; what you say starts a process".to_owned(),
+        };
+        self.dim(&format!(
+            "— {}: {said}. Enter says it at the next step; /queue TEXT after the turn; /stop stops; \
+             Ctrl-C leaves, and stops nothing.",
+            self.id.short()
+        ));
+        Ok(())
+    }
+
+    /// Nobody has the session, and what was sent from here was taken, or nobody came for it.
+    async fn is_idle(&mut self) -> Result<bool, CliError> {
+        if self.stores.files.holder(&self.id)?.is_some() {
+            self.looks = 0;
+            return Ok(false);
+        }
+        self.looks += 1;
+        let pending = self.stores.files.pending(&self.id).await?.pending;
+        let waits = pending.iter().any(|pending| self.sent.contains(&pending.input.id));
+        Ok(!waits || self.looks > UNATTENDED_LOOKS)
+    }
+
+    fn show_new(&mut self) -> Result<(), CliError> {
+        for record in self.follower.look()? {
+            let lines = record_lines(&record, self.screen.look().columns);
+            self.screen.lines(lines);
+            if let Some(said) = ended(&record) {
+                self.dim(said);
+            }
+        }
+        self.screen.flush();
+        Ok(())
+    }
+
+    /// Carries out a typed line; what goes wrong is told, and nothing else happens.
+    async fn act(&mut self, typed: Typed) {
+        let done = match typed {
+            Typed::Steer(text) => self.send(InputBody::Steer(Words::text(text))).await,
+            Typed::Queue(text) => self.send(InputBody::Queue(Words::text(text))).await,
+            Typed::Stop => self.stop().await,
+            Typed::Leave | Typed::Nothing => Ok(()),
+            Typed::Unknown(command) => {
+                Err(CliError::usage(format!("There is no `{}` here.", clean::line(&command)))
+                    .next("/queue TEXT, /stop and /quit; anything else is said."))
+            }
+        };
+        if let Err(error) = done {
+            error.print(self.screen);
+        }
+        self.screen.flush();
+    }
+
+    async fn send(&mut self, body: InputBody) -> Result<(), CliError> {
+        let queued = matches!(body, InputBody::Queue(_));
+        let input = NewInput::new(inputs::new_id(), body);
+        inputs::admit(&self.stores, &self.id, &input).await?;
+        self.sent.push(input.id.clone());
+        if self.stores.files.holder(&self.id)?.is_none() {
+            inputs::start_worker(&self.stores.home, &self.id, &[input.id]).await?;
+            self.dim("(sent; a process was started for it)");
+        } else if queued {
+            self.dim("(queued; it begins when the turn ends)");
+        } else {
+            self.dim("(sent; it is told at the next step)");
+        }
+        Ok(())
+    }
+
+    async fn stop(&mut self) -> Result<(), CliError> {
+        let stopped = stopping::stop(&self.stores, &self.id).await?;
+        self.show_new()?;
+        self.dim(if stopped.is_some() { "(stopped)" } else { "(nothing runs)" });
+        Ok(())
+    }
+
+    fn dim(&mut self, said: &str) {
+        self.screen.line(Text::line(Tone::Dim, said));
+    }
+}
+
+/// What a run's end is, where the transcript says nothing about it.
+fn ended(record: &Record) -> Option<&'static str> {
+    match record.body() {
+        Body::Run(run) => match &run.state {
+            RunState::Ended { end: RunEnd::Completed, .. } => Some("— done"),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_said_unless_they_are_commands() {
+        let steer = |text: &str| Typed::Steer(text.to_owned());
+        for (line, expected) in [
+            ("", Typed::Nothing),
+            ("  and b ", steer("and b")),
+            ("/queue then c", Typed::Queue("then c".to_owned())),
+            ("/queue", Typed::Unknown("/queue".to_owned())),
+            ("/stop", Typed::Stop),
+            ("/stop it", Typed::Unknown("/stop".to_owned())),
+            ("/usr/bin/env is missing", steer("/usr/bin/env is missing")),
+            ("/quit", Typed::Leave),
+        ] {
+            assert_eq!(parse(line), expected, "{line}");
+        }
+    }
+}
