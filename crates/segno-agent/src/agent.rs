@@ -100,6 +100,15 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
         Ok(run(&mut self.session, model, &self.tools, env, input, observer).await?)
     }
 
+    /// Finds out what became of work that was interrupted; writes nothing. What there is to say about it is
+    /// [`Session::pending_recovery`].
+    ///
+    /// # Errors
+    /// When the log or a trace of it could not be read.
+    pub async fn establish(&mut self) -> Result<(), AgentError> {
+        Ok(self.session.establish(&self.tools, &self.world.owner).await?)
+    }
+
     /// Goes on with work that was interrupted or suspended, to its end; nothing when there is none. See
     /// [`segno_runtime::take_up`].
     ///

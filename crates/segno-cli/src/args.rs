@@ -14,6 +14,7 @@ pub use looking::{
 
 use crate::error::{CliError, capitalised};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use segno_model::record::Policy;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -39,7 +40,8 @@ Exit codes:
   7  nothing can be written (full disk, failing medium, newer format)
   8  no usable model (none found, no key, refused)
   9  ended by a shutdown; it can be resumed
- 10  something else was sent under this id before";
+ 10  something else was sent under this id before
+ 11  interrupted work waits for a decision: `--policy auto` goes on with it";
 
 /// A coding agent whose sessions survive: kill it at any moment and go on where it was.
 #[derive(Debug, Clone, PartialEq, Eq, Parser)]
@@ -85,6 +87,10 @@ pub struct AgentArgs {
     /// What the agent may do without asking (in a terminal the default is `ask`)
     #[arg(long, value_name = "MODE")]
     pub permission: Option<Permission>,
+
+    /// What becomes of this session's work when it is interrupted (in a terminal the default is `ask`)
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<WhenInterrupted>,
 }
 
 impl AgentArgs {
@@ -95,6 +101,7 @@ impl AgentArgs {
             base_url: self.base_url.or(outer.base_url),
             thinking: self.thinking.or(outer.thinking),
             permission: self.permission.or(outer.permission),
+            policy: self.policy.or(outer.policy),
         }
     }
 
@@ -105,6 +112,7 @@ impl AgentArgs {
             ("--base-url", self.base_url.is_some()),
             ("--thinking", self.thinking.is_some()),
             ("--permission", self.permission.is_some()),
+            ("--policy", self.policy.is_some()),
         ];
         given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
     }
@@ -162,6 +170,29 @@ impl Permission {
             Self::Ask => Mode::Ask,
             Self::Edits => Mode::Edits,
             Self::All => Mode::All,
+        }
+    }
+}
+
+/// What becomes of interrupted work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WhenInterrupted {
+    /// Ask whether to go on with it
+    Ask,
+    /// Go on with it
+    Auto,
+    /// Leave it
+    Never,
+}
+
+impl WhenInterrupted {
+    /// The policy that a session records.
+    #[must_use]
+    pub fn policy(self) -> Policy {
+        match self {
+            Self::Ask => Policy::Ask,
+            Self::Auto => Policy::Auto,
+            Self::Never => Policy::Never,
         }
     }
 }
@@ -240,6 +271,7 @@ impl Command {
     pub fn prints_json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
+            Self::Resume(args) => args.json,
             Self::Models(args) => args.json,
             Self::Fork(args) => args.json,
             Self::Rewind(args) => args.json,
@@ -289,6 +321,18 @@ pub struct RunArgs {
 pub struct ResumeArgs {
     /// Which session; another agent's is opened in that agent
     pub session: Option<String>,
+
+    /// Go on with every session whose work was interrupted and whose policy is `auto`
+    #[arg(long, conflicts_with_all = ["session", "print", "here", "prompt"])]
+    pub all: bool,
+
+    /// With --all: only say what would be done
+    #[arg(long, requires = "all")]
+    pub dry_run: bool,
+
+    /// With --all: print JSON
+    #[arg(long, requires = "all")]
+    pub json: bool,
 
     /// Print the command that goes on with it instead of running it
     #[arg(long)]

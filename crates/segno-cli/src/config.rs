@@ -9,6 +9,13 @@
 //! permission = "ask"
 //! base-url = "http://127.0.0.1:8080"
 //! allow = ["cargo test", "git status"]
+//! policy = "ask"
+//!
+//! [limits]
+//! without-progress = 3
+//! attempts = 10
+//! tokens = 5000000
+//! spend = 20.0
 //!
 //! [keys]
 //! anthropic = "…"
@@ -16,6 +23,7 @@
 
 use crate::error::CliError;
 use segno_agent::provider::ProviderId;
+use segno_model::record::Policy;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -23,7 +31,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::Path;
 
 /// What the file may say.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Config {
     /// `PROVIDER/ID`.
@@ -34,10 +42,28 @@ pub struct Config {
     pub thinking: Option<String>,
     /// The permission mode.
     pub permission: Option<String>,
+    /// What becomes of interrupted work, where its session does not say.
+    pub policy: Option<Policy>,
+    /// What one run may use up.
+    pub limits: RunLimits,
     /// Command prefixes that run without a question.
     pub allow: Vec<String>,
     /// Keys by provider id.
     pub keys: BTreeMap<String, String>,
+}
+
+/// What one run may use up, over all its attempts; beyond that a person has to look at it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct RunLimits {
+    /// How often in a row it is taken up after a crash without any progress.
+    pub without_progress: Option<u32>,
+    /// Attempts at all.
+    pub attempts: Option<u32>,
+    /// Tokens at all, cached ones included.
+    pub tokens: Option<u64>,
+    /// US dollars at list prices; counts only for models whose price is known.
+    pub spend: Option<f64>,
 }
 
 /// Reads the file; an absent one is empty.

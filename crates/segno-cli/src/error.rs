@@ -40,11 +40,13 @@ pub enum ExitCode {
     Suspended = 9,
     /// Something else was sent under this id before.
     Conflict = 10,
+    /// Interrupted work waits for a decision, and nobody can be asked.
+    Undecided = 11,
 }
 
 impl ExitCode {
     /// All of them, for documentation and completeness checks.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Done,
         Self::Failed,
         Self::Usage,
@@ -56,6 +58,7 @@ impl ExitCode {
         Self::Model,
         Self::Suspended,
         Self::Conflict,
+        Self::Undecided,
     ];
 
     /// One line for the manual.
@@ -75,6 +78,9 @@ impl ExitCode {
             Self::Model => "no usable model (none found, no key, refused)",
             Self::Suspended => "ended by a shutdown; it can be resumed",
             Self::Conflict => "something else was sent under this id before",
+            Self::Undecided => {
+                "interrupted work waits for a decision: `--policy auto` goes on with it"
+            }
         }
     }
 }

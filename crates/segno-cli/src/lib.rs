@@ -15,6 +15,7 @@ pub mod inputs;
 pub mod interactive;
 pub mod listing;
 pub mod others;
+pub mod price;
 pub mod secrets;
 pub mod sessions;
 pub mod stores;

@@ -27,7 +27,7 @@ pub use blobs::LARGE_VALUE_BYTES;
 pub use coordinator::{Coordinator, Waker};
 pub use event::{Event, Observer};
 pub use inbox::{Attended, Due, InboxSource, StoreInbox, Waiting};
-pub use limits::{Limits, SpendLimit};
+pub use limits::{Limits, Price, SpendLimit};
 
 pub use model::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};
 pub use recovery::INTERRUPTED;

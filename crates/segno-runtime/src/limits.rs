@@ -6,8 +6,11 @@
 
 use segno_model::Standing;
 use segno_model::checkpoint::OpenRun;
-use segno_model::record::Usage;
+use segno_model::record::{ModelRef, Usage};
 use std::sync::Arc;
+
+/// What so many tokens of a model cost, in millionths of a unit; none where that is not known.
+pub type Price = Arc<dyn Fn(&ModelRef, &Usage) -> Option<u64> + Send + Sync>;
 
 /// The caps of one run, over all its attempts.
 #[derive(Clone)]
@@ -27,8 +30,8 @@ pub struct Limits {
 pub struct SpendLimit {
     /// In millionths of the price list's unit.
     pub micros: u64,
-    /// What so many tokens of the run's model cost, in the same unit.
-    pub price: Arc<dyn Fn(&Usage) -> u64 + Send + Sync>,
+    /// The price list; what has no price is not limited.
+    pub price: Price,
 }
 
 impl Default for Limits {
@@ -59,17 +62,18 @@ pub(crate) enum Attempt {
 }
 
 impl Limits {
-    /// Whether work that stands like this is taken up. `before` is the run as it was left, `next_run` the
-    /// number of a new one.
+    /// Whether work that stands like this is taken up by `model`. `before` is the run as it was left,
+    /// `next_run` the number of a new one.
     pub(crate) fn attempt(
         &self,
         standing: Standing,
         before: Option<&OpenRun>,
         next_run: u64,
+        model: &ModelRef,
     ) -> Attempt {
         let Some(before) = before else { return Attempt::Begin { run: next_run, attempt: 1 } };
         let run = before.run;
-        if let Some(why) = self.used_up(before) {
+        if let Some(why) = self.used_up(before, model) {
             return Attempt::Exhausted { run, why };
         }
         if !standing.costs_an_attempt() {
@@ -86,12 +90,13 @@ impl Limits {
     }
 
     /// Which of the caps that progress does not reset is reached, for people.
-    pub(crate) fn used_up(&self, run: &OpenRun) -> Option<String> {
+    pub(crate) fn used_up(&self, run: &OpenRun, model: &ModelRef) -> Option<String> {
         let used = run.used();
         if let Some(tokens) = self.tokens.filter(|tokens| used.context() >= *tokens) {
             return Some(format!("the limit of {tokens} tokens for one run was reached"));
         }
-        let spend = self.spend.as_ref().filter(|spend| (spend.price)(&used) >= spend.micros)?;
+        let cost = |spend: &SpendLimit| (spend.price)(model, &used).unwrap_or(0);
+        let spend = self.spend.as_ref().filter(|spend| cost(spend) >= spend.micros)?;
         let (whole, cents) = (spend.micros / 1_000_000, spend.micros % 1_000_000 / 10_000);
         Some(format!("the limit of ${whole}.{cents:02} for one run was reached"))
     }
@@ -110,7 +115,9 @@ mod tests {
     /// Covers: G9.
     #[test]
     fn the_table() {
-        let price: Arc<dyn Fn(&Usage) -> u64 + Send + Sync> = Arc::new(|used| used.input * 10_000);
+        let price: Price =
+            Arc::new(|model, used| (model.id == "known").then(|| used.input * 10_000));
+        let model = ModelRef::new("test", "known");
         let limits = Limits {
             stalled: 2,
             attempts: 5,
@@ -132,7 +139,7 @@ mod tests {
             (Standing::Interrupted, left(1, 0, 249), begin(2)),
         ];
         for (standing, before, expected) in cases {
-            let decided = match limits.attempt(standing, Some(&before), 9) {
+            let decided = match limits.attempt(standing, Some(&before), 9, &model) {
                 Attempt::Begin { run, attempt } => Ok((run, attempt)),
                 Attempt::Exhausted { why, .. } => Err(why),
             };
@@ -142,7 +149,9 @@ mod tests {
                 other => panic!("{standing:?} {before:?}: {other:?}"),
             }
         }
-        let fresh = limits.attempt(Standing::Unanswered, None, 9);
+        let fresh = limits.attempt(Standing::Unanswered, None, 9, &model);
         assert_eq!(fresh, Attempt::Begin { run: 9, attempt: 1 });
+        let unpriced = ModelRef::new("test", "other");
+        assert_eq!(limits.used_up(&left(1, 0, 999), &unpriced), None, "nothing is made up");
     }
 }

@@ -17,7 +17,8 @@
 //! | its tool found out what became of it, or that it only reads | what was found |
 //! | its intent is there | its outcome is unknown |
 //! | in its round a permission was asked, and no answer and no intent of the round is there | when the run goes on: none yet, the question is put again; otherwise: it did not run |
-//! | any other | its outcome is unknown, and no record says whether it started |
+//! | any other of the interrupted run | its outcome is unknown, and no record says whether it started |
+//! | any other | its outcome is unknown |
 //!
 //! The third rule claims no more than is known: a round's intents are durable before its first effect
 //! starts, and they are written after the last answer, so an open question proves that nothing of the
@@ -132,6 +133,8 @@ type CallKey<'a> = (Seq, &'a str);
 struct Open<'a> {
     /// The rounds with an open question and no intent.
     undecided: HashSet<Seq>,
+    /// Where the run began that was interrupted: calls behind it are its own.
+    since: Option<Seq>,
     began: HashSet<CallKey<'a>>,
     found: HashMap<CallKey<'a>, &'a Body>,
 }
@@ -141,7 +144,9 @@ impl<'a> Open<'a> {
         let actions = state.open_actions.iter().map(|open| &open.action);
         let began: HashSet<_> = actions.map(|a| (a.call_seq, a.call_id.as_str())).collect();
         let found = found.iter().map(|((seq, id), result)| ((*seq, id.as_str()), result));
-        Self { undecided: undecided_rounds(state), began, found: found.collect() }
+        let run = state.open_run.as_ref().or(state.suspended_run.as_ref());
+        let since = run.map(|run| run.since);
+        Self { undecided: undecided_rounds(state), since, began, found: found.collect() }
     }
 
     /// Whether a round waits for a permission, so that nothing of it has started.
@@ -157,8 +162,10 @@ impl<'a> Open<'a> {
             (UNKNOWN_OUTCOME, Outcome::Unknown)
         } else if self.is_undecided(call.0) {
             (NEVER_ALLOWED, Outcome::NotRun)
-        } else {
+        } else if self.since.is_some_and(|since| call.0 > since) {
             (NO_INTENT, Outcome::Unknown)
+        } else {
+            (UNKNOWN_OUTCOME, Outcome::Unknown)
         };
         result(call, name, text, outcome)
     }

@@ -312,7 +312,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
             return Some("the limit of model calls was reached".to_owned());
         }
         let open = self.session.state().in_force.open_run.as_ref()?;
-        self.env.limits.used_up(open)
+        self.env.limits.used_up(open, &self.env.model)
     }
 
     async fn ask_once(

@@ -82,6 +82,11 @@ impl<L: SessionLog> Session<L> {
         Ok(())
     }
 
+    /// The effects that still run, as far as [`Session::establish`] found any.
+    pub fn running(&self) -> &[Action] {
+        &self.left_open.running
+    }
+
     /// Calls of the context that have neither a result nor an intent, except in rounds that wait for a
     /// permission.
     fn calls_without_intent(&self) -> Vec<OpenCall> {

@@ -121,7 +121,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let now = &self.session.state().in_force;
         let before = now.open_run.as_ref().or(now.suspended_run.as_ref());
         let next = now.totals.runs.saturating_add(1);
-        match self.env.limits.attempt(standing, before, next) {
+        match self.env.limits.attempt(standing, before, next, &self.env.model) {
             Attempt::Begin { run, attempt } => {
                 self.is_run(run);
                 let state = RunState::Started { attempt, owner: owner_line(&self.env.owner) };
@@ -151,7 +151,8 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 
     /// Waits for the ends of effects that another process began, showing what they put out, and records
-    /// each as it comes. `inner` is what they see of a stop.
+    /// each as it comes. `inner` is what they see of the user's stop. A shutdown lets go of them: they run
+    /// on, and stay open for the next one.
     async fn wait_for(
         &mut self,
         actions: Vec<Action>,
@@ -180,6 +181,9 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                     self.observer.event(Event::ToolProgress { call_id, progress });
                 }
                 kind = outer.stopped(), if !inner.is_stopped() => {
+                    if kind == StopKind::Shutdown {
+                        break;
+                    }
                     self.note_stopping(kind).await?;
                     signal.stop(kind);
                 }

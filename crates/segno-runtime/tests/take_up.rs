@@ -481,6 +481,35 @@ async fn commands_that_still_run_are_waited_for() {
     assert!(scene.last_seen().contains("a=its end was seen; b=it had ended"));
 }
 
+/// A shutdown does not touch a command that is waited for: it runs on, and the next one waits again.
+/// Covers: G7, G9.
+#[tokio::test]
+async fn a_shutdown_lets_go_of_what_still_runs() {
+    let scene = Scene::new(&[Say::Text("done")]);
+    left_running(&scene, false).await;
+    let tools = Running { stopped: Mutex::default() };
+    let mut session = scene.next(None).await;
+    let (handle, stop) = StopHandle::new();
+    let mut observer = |event: Event<'_>| {
+        if let Event::Reattached { .. } = event {
+            handle.stop(StopKind::Shutdown);
+        }
+    };
+    let env = scene.env(&stop);
+    let ended = take_up(&mut session, &scene.model, &tools, env, &mut observer).await;
+    assert_eq!(ended.expect("ends").expect("taken up").end, RunEnd::Suspended);
+    assert!(scene.log().ends_with("result(b Done Traces)\nrun 1 Suspended"), "{}", scene.log());
+    drop(session);
+    let mut session = scene.next(None).await;
+    assert_eq!(session.standing(), Standing::Suspended);
+    let stop = Stop::never();
+    let ended = take_up(&mut session, &scene.model, &tools, scene.env(&stop), &mut ()).await;
+    assert_eq!(ended.expect("ends").expect("taken up").end, RunEnd::Completed);
+    assert!(scene.log().contains("result(a Done Traces)"), "{}", scene.log());
+    let stopped = tools.stopped.lock().expect("stopped");
+    assert!(stopped.iter().all(Option::is_none), "it was told to stop: {stopped:?}");
+}
+
 /// The kills of a user's stop are finished by whoever comes next: the one that goes on with it, and the
 /// one that begins something new. Covers: G9.
 #[tokio::test]

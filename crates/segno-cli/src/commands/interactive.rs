@@ -48,10 +48,11 @@ pub async fn interactive(
     }
     let signals = Signals::listen()
         .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
-    let (keyboard, mode) = (Keyboard::new(signals.leaving()), engine.mode(args)?);
+    engine.mode(args)?;
+    let keyboard = Keyboard::new(signals.leaving());
     let arrival =
         Desk { engine: &engine, keyboard: &keyboard, screen: &mut *screen }.start(args).await?;
-    Interactive::new(engine, keyboard, signals, screen, mode, arrival).await?.run(prompt).await
+    Interactive::new(engine, keyboard, signals, screen, args, arrival).await?.run(prompt).await
 }
 
 /// Whether both ends are a terminal.

@@ -19,6 +19,7 @@ pub mod name;
 pub mod relocate;
 pub mod repair;
 pub mod resume;
+pub mod resume_all;
 pub mod rewind;
 pub mod run;
 pub mod search;

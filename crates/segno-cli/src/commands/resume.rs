@@ -5,19 +5,22 @@
 
 use super::Workplace;
 use super::interactive::{is_conversation, needs_terminal};
-use super::run::{Prompt, one_shot};
+use super::resume_all::resume_all;
+use super::run::{Prompt, one_shot, take_up};
 use crate::args::ResumeArgs;
-use crate::engine::{Engine, Signals};
+use crate::engine::{Engine, Signals, undecided};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::inputs::taking_over;
 use crate::interactive::{Desk, Interactive, Keyboard, choose};
 use crate::others::{Imported, Launch, Target, import};
-use crate::stores::Stores;
+use crate::stores::{Log, Stores};
 use crate::terminal::picker::PickError;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
-use segno_model::SessionId;
+use segno_model::record::Policy;
+use segno_model::{SessionId, Standing};
+use segno_runtime::Session;
 
 /// Goes on with it.
 ///
@@ -28,6 +31,9 @@ pub async fn resume(
     home: Home,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
+    if args.all {
+        return resume_all(args, home, screen).await;
+    }
     let found = match &args.session {
         Some(query) => match chosen(query, args, &home, screen).await? {
             Chosen::Here(id) => Some(id),
@@ -45,7 +51,8 @@ pub async fn resume(
     }
     let signals = Signals::listen()
         .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
-    let (keyboard, mode) = (Keyboard::new(signals.leaving()), engine.mode(&args.agent)?);
+    engine.mode(&args.agent)?;
+    let keyboard = Keyboard::new(signals.leaving());
     let id = match found {
         Some(id) => Some(id),
         None => choose(&engine, &keyboard, &signals, screen.look()).await?,
@@ -55,7 +62,7 @@ pub async fn resume(
     match desk.take_up(&id, &args.agent).await? {
         Some(arrival) => {
             let at_work =
-                Interactive::new(engine, keyboard, signals, screen, mode, arrival).await?;
+                Interactive::new(engine, keyboard, signals, screen, &args.agent, arrival).await?;
             at_work.run(prompt.as_deref()).await
         }
         None => Ok(ExitCode::Done),
@@ -124,6 +131,27 @@ fn told(imported: &Imported) -> String {
     }
 }
 
+/// Nothing new is said: what was interrupted goes on if its policy says so, and a stop is finished.
+async fn without_words(
+    session: Session<Log>,
+    args: &ResumeArgs,
+    mut engine: Engine,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let (id, standing) = (session.id().clone(), session.standing());
+    let home = &engine.stores.home;
+    if standing.is_open() {
+        match engine.policy(&args.agent, session.state().in_force.policy, false) {
+            Policy::Auto => {}
+            policy => return Err(undecided(home, &id, policy)),
+        }
+    } else if standing != Standing::Stopping {
+        return Err(needs_terminal(&format!("{} resume {id} -- PROMPT", home.command())));
+    }
+    engine.enter(&session).await?;
+    take_up(&engine, session, &args.agent, screen).await
+}
+
 /// Nobody can be asked: every doubt is an error with the command that settles it.
 async fn in_a_script(
     found: Option<SessionId>,
@@ -135,9 +163,7 @@ async fn in_a_script(
     let Some(id) = found else { return Err(PickError::NotATerminal.into()) };
     let session = engine.open_sound(&id).await?;
     let Some(prompt) = prompt else {
-        let program = engine.stores.home.command();
-        let command = format!("{program} resume {id} -- PROMPT");
-        return Err(needs_terminal(&command));
+        return without_words(session, args, engine, screen).await;
     };
     engine.enter(&session).await?;
     let prompt = Prompt { words: prompt.to_owned(), piped: String::new() };

@@ -3,7 +3,7 @@
 //! Responsible for: the prompt (words and standard input), the session (new, `--continue`, `--session`),
 //! and an exit code that says how it ended. Must not: ask anybody anything.
 
-use crate::args::{AgentArgs, RunArgs};
+use crate::args::{AgentArgs, RunArgs, WhenInterrupted};
 use crate::engine::{
     Engine, JsonWatch, ModelChoice, Signals, TextWatch, Wanted, end_sentence, exit_of,
     resume_command,
@@ -16,7 +16,7 @@ use crate::terminal::{Screen, Text, Tone};
 use segno_agent::Agent;
 use segno_agent::provider::Provider;
 use segno_agent::tool::Toolbox;
-use segno_model::record::{Block, UserMessage};
+use segno_model::record::{Block, Body, PolicyChange, UserMessage};
 use segno_model::store::SessionStore as _;
 use segno_runtime::{Finished, Observer, Session};
 use segno_store::{SystemClock, this_process};
@@ -47,6 +47,9 @@ pub async fn one_shot(
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
     let content = prompt.content(engine)?;
+    if let Some(policy) = args.policy {
+        session.set_policy(policy.policy()).await?;
+    }
     let stored = (session.state().next_seq > 0).then(|| session.state().in_force.clone());
     let wanted = Wanted::decide(args, stored.as_ref(), &engine.config)?;
     let choice = wanted.settle(&engine.credentials).await?;
@@ -65,11 +68,13 @@ pub async fn one_shot(
     let signals = Signals::listen()
         .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
     let one = OneRun { engine, model: &model, choice: &choice, signals: &signals };
-    let exit = if json {
-        one.as_json(&mut agent, input, screen).await?
-    } else {
-        one.as_text(&mut agent, input, screen).await?
-    };
+    if !json && agent.session.standing().is_open() {
+        let said = "The last run was interrupted; what it left open is settled first.";
+        let mut aside = Screen::stderr();
+        aside.line(Text::line(Tone::Warning, said));
+        aside.flush();
+    }
+    let exit = one.show(&mut agent, Work::Prompt(input), json, screen).await?;
     if exit == ExitCode::Done {
         hand_over(engine, agent).await?;
     }
@@ -78,7 +83,10 @@ pub async fn one_shot(
 
 /// Lets go of the session. What others sent meanwhile, and that this run did not take along, is worked off
 /// by a process of its own: they were told that somebody has the session.
-async fn hand_over(engine: &Engine, mut agent: Agent<Log, Toolbox>) -> Result<(), CliError> {
+///
+/// # Errors
+/// When the inbox cannot be read or the process not started.
+pub async fn hand_over(engine: &Engine, mut agent: Agent<Log, Toolbox>) -> Result<(), CliError> {
     let attended = agent.session.attend(&this_process(&SystemClock)).await?;
     let held_back: Vec<String> = attended.held_back().map(|w| w.id().to_owned()).collect();
     let id = agent.session.id().clone();
@@ -92,6 +100,47 @@ async fn hand_over(engine: &Engine, mut agent: Agent<Log, Toolbox>) -> Result<()
     inputs::start_worker(&engine.stores.home, &id, &sent).await
 }
 
+/// Goes on with a session's interrupted work, to its end.
+///
+/// # Errors
+/// As [`one_shot`].
+pub async fn take_up(
+    engine: &Engine,
+    mut session: Session<Log>,
+    args: &AgentArgs,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let stored = session.state().in_force.clone();
+    let wanted = Wanted::decide(args, Some(&stored), &engine.config)?;
+    let choice = wanted.settle(&engine.credentials).await?;
+    let model = choice.connect(&engine.credentials)?;
+    // Behind the attempt, which is counted before anything else.
+    let change = choice.change();
+    if stored.model.as_ref() != Some(&change.model) || stored.base_url != change.base_url {
+        session.queue(Body::Model(change));
+    }
+    if let Some(policy) = args.policy.map(WhenInterrupted::policy)
+        && stored.policy != Some(policy)
+    {
+        session.queue(Body::Policy(PolicyChange { policy }));
+    }
+    let mut agent = engine.agent(session, engine.mode(args)?, None);
+    let signals = Signals::listen()
+        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let one = OneRun { engine, model: &model, choice: &choice, signals: &signals };
+    let exit = one.show(&mut agent, Work::TakeUp, false, screen).await?;
+    if exit == ExitCode::Done {
+        hand_over(engine, agent).await?;
+    }
+    Ok(exit)
+}
+
+/// What is to be done in a session.
+enum Work {
+    Prompt(UserMessage),
+    TakeUp,
+}
+
 struct OneRun<'a> {
     engine: &'a Engine,
     model: &'a Provider,
@@ -100,17 +149,38 @@ struct OneRun<'a> {
 }
 
 impl OneRun<'_> {
+    async fn show(
+        &self,
+        agent: &mut Agent<Log, Toolbox>,
+        work: Work,
+        json: bool,
+        screen: &mut Screen,
+    ) -> Result<ExitCode, CliError> {
+        if json {
+            self.as_json(agent, work, screen).await
+        } else {
+            self.as_text(agent, work, screen).await
+        }
+    }
+
     async fn drive(
         &self,
         agent: &mut Agent<Log, Toolbox>,
-        input: UserMessage,
+        work: Work,
         observer: &mut dyn Observer,
     ) -> Result<Finished, CliError> {
         let stop = self.signals.begin_turn();
-        let ended = agent.prompt(self.model, &self.choice.model, input, &stop, observer).await;
+        let name = &self.choice.model;
+        let ended = match work {
+            Work::Prompt(input) => {
+                agent.prompt(self.model, name, input, &stop, observer).await.map(Some)
+            }
+            Work::TakeUp => agent.take_up(self.model, name, &stop, observer).await,
+        };
         self.signals.end_turn();
-        ended.map_err(|error| {
-            let error = CliError::from(error);
+        let nothing = || CliError::failed("Nothing was interrupted in this session.");
+        let ended = ended.map_err(CliError::from).and_then(|ended| ended.ok_or_else(nothing));
+        ended.map_err(|error: CliError| {
             if !agent.session.is_durable() {
                 return error;
             }
@@ -124,12 +194,12 @@ impl OneRun<'_> {
     async fn as_json(
         &self,
         agent: &mut Agent<Log, Toolbox>,
-        input: UserMessage,
+        work: Work,
         screen: &mut Screen,
     ) -> Result<ExitCode, CliError> {
         let id = agent.session.id().to_string();
         let mut watch = JsonWatch::new(screen, &id, &self.choice.model.to_string());
-        let finished = self.drive(agent, input, &mut watch).await?;
+        let finished = self.drive(agent, work, &mut watch).await?;
         let exit = exit_of(finished.end);
         let resume = agent.session.is_durable().then(|| self.resume(&agent.session));
         watch.end(&finished, exit, resume.as_deref());
@@ -141,14 +211,14 @@ impl OneRun<'_> {
     async fn as_text(
         &self,
         agent: &mut Agent<Log, Toolbox>,
-        input: UserMessage,
+        work: Work,
         screen: &mut Screen,
     ) -> Result<ExitCode, CliError> {
         let mut aside = Screen::stderr();
         let finished = {
             let target = if screen.look().terminal { &mut *screen } else { &mut aside };
             let mut watch = TextWatch::new(target);
-            let finished = self.drive(agent, input, &mut watch).await?;
+            let finished = self.drive(agent, work, &mut watch).await?;
             watch.settle();
             finished
         };

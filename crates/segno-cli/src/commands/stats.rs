@@ -3,13 +3,12 @@
 //! Responsible for: counting every response once, however many files hold it, and the table. Must not: guess
 //! a price that is not known.
 
-mod price;
-
 use super::Workplace;
 use super::list::{everything, project_at, source};
 use crate::args::{StatsArgs, StatsBy};
 use crate::error::{CliError, ExitCode};
 use crate::listing::{Listed, Wanted};
+use crate::price;
 use crate::stores::Stores;
 use crate::terminal::table::{Column, Table, count};
 use crate::terminal::{Screen, Text, Tone};

@@ -65,7 +65,9 @@ pub fn judge(evidence: &Evidence) -> Vec<Check> {
     let check = |holds, sentence: String| Check { holds, sentence };
     let killed = |died: &Died| died.signal == Some(SIGKILL);
     let six = [&WITH_TOOL[..], &PLAIN].concat();
+    // What had arrived of the reply is kept; perhaps nothing had.
     let nine = [&six[..], &["user"], &PLAIN].concat();
+    let ten = [&six[..], &PLAIN, &PLAIN].concat();
     let mut pids = [first.pid, resumed.pid, mid_stream.pid, broken_off.pid, control.pid];
     pids.sort_unstable();
     let distinct = pids.windows(2).all(|pair| pair[0] != pair[1]);
@@ -91,7 +93,7 @@ pub fn judge(evidence: &Evidence) -> Vec<Check> {
             "process 2 knew the code, with the file gone".to_owned(),
         ),
         check(
-            killed(mid_stream) && broken_off.roles == nine,
+            killed(mid_stream) && (broken_off.roles == nine || broken_off.roles == ten),
             "a kill in the middle of a reply lost no prompt and doubled none".to_owned(),
         ),
         check(
@@ -149,6 +151,9 @@ mod tests {
     #[test]
     fn only_a_whole_success_is_one() {
         assert!(judge(&good()).iter().all(|check| check.holds));
+        let kept = Resumed { roles: roles("uatauauaua"), ..good().broken_off };
+        let kept = Evidence { broken_off: kept, ..good() };
+        assert!(judge(&kept).iter().all(|check| check.holds));
         let wrongs: [fn(&mut Evidence); 17] = [
             |e| e.code = "OTHER".to_owned(),
             |e| e.first.signal = None,

@@ -11,11 +11,12 @@ pub use model::{ModelChoice, Wanted, default_model, offer};
 pub use signals::Signals;
 pub use watch::{JsonWatch, TextWatch, call_line, end_sentence};
 
-use crate::args::{AgentArgs, SUPERVISE, quoted};
+use crate::args::{AgentArgs, SUPERVISE, WhenInterrupted, quoted};
 use crate::config::{self, Config};
 use crate::error::{CliError, ExitCode};
 use crate::history::place;
 use crate::home::Home;
+use crate::price;
 use crate::stores::{Log, Stores};
 use segno_agent::attach::Places;
 use segno_agent::permission::{Mode, PrefixRule};
@@ -26,11 +27,11 @@ use segno_agent::tool::{Asker, Supervision, Toolbox, ToolboxConfig};
 use segno_agent::{Agent, Surroundings, World, instructions};
 use segno_model::SessionId;
 use segno_model::finding::Finding;
-use segno_model::record::{FORMAT, Header, RunEnd};
+use segno_model::record::{FORMAT, Header, ModelRef, Policy, RunEnd, Usage};
 use segno_model::store::{
     DamagedSession as _, HeldSession as _, Ids as _, Judged, Owner, SessionStore as _, StoreError,
 };
-use segno_runtime::{Limits, RetryPolicy, Session, StoreInbox};
+use segno_runtime::{Limits, RetryPolicy, Session, SpendLimit, StoreInbox};
 use segno_store::{FileDamaged, SystemClock, UuidIds, this_process};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -185,7 +186,7 @@ impl Engine {
     ) -> Agent<Log, Toolbox> {
         let home = &self.stores.home;
         let config_dir = home.config.parent().map(PathBuf::from);
-        let world = world();
+        let world = world(self.limits());
         let tools = Toolbox::new(ToolboxConfig {
             session: (session.id().to_string(), world.owner.host.clone()),
             cwd: self.cwd.clone(),
@@ -214,7 +215,36 @@ impl Engine {
     /// This process, as intents name it.
     #[must_use]
     pub fn here(&self) -> Owner {
-        world().owner
+        this_process(&SystemClock)
+    }
+
+    /// What one run may use up.
+    fn limits(&self) -> Limits {
+        let (config, usual) = (&self.config.limits, Limits::default());
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a cast from a float saturates, and nobody limits what is below zero"
+        )]
+        let micros = |usd: f64| (usd * 1e6) as u64;
+        let price = move |model: &ModelRef, usage: &Usage| price::usd(model, usage).map(micros);
+        Limits {
+            stalled: config.without_progress.unwrap_or(usual.stalled),
+            attempts: config.attempts.unwrap_or(usual.attempts),
+            tokens: config.tokens,
+            spend: config
+                .spend
+                .map(|usd| SpendLimit { micros: micros(usd), price: Arc::new(price) }),
+        }
+    }
+
+    /// What becomes of a session's interrupted work: the option, the session, the configuration; otherwise a
+    /// person is asked where one is there.
+    #[must_use]
+    pub fn policy(&self, args: &AgentArgs, session: Option<Policy>, terminal: bool) -> Policy {
+        let usual = if terminal { Policy::Ask } else { Policy::Never };
+        let said = args.policy.map(WhenInterrupted::policy);
+        said.or(session).or(self.config.policy).unwrap_or(usual)
     }
 
     /// The permission mode: the option, the configuration, `ask`.
@@ -256,13 +286,13 @@ pub fn directory_of(session: &Session<Log>) -> Option<PathBuf> {
     (!cwd.is_empty()).then(|| PathBuf::from(cwd))
 }
 
-fn world() -> World {
+fn world(limits: Limits) -> World {
     World {
         clock: Arc::new(SystemClock),
         sleep: Arc::new(|ms| Box::pin(tokio::time::sleep(Duration::from_millis(ms)))),
         owner: this_process(&SystemClock),
         retry: RetryPolicy::default(),
-        limits: Limits::default(),
+        limits,
     }
 }
 
@@ -285,6 +315,20 @@ pub fn exit_of(end: RunEnd) -> ExitCode {
         RunEnd::Stopped => ExitCode::Stopped,
         RunEnd::Suspended => ExitCode::Suspended,
     }
+}
+
+/// Interrupted work, as a script is told that cannot ask anybody.
+#[must_use]
+pub fn undecided(home: &Home, id: &SessionId, policy: Policy) -> CliError {
+    let program = home.command();
+    CliError::new(ExitCode::Undecided, "The session's work was interrupted.")
+        .because(match policy {
+            Policy::Ask => "its policy is to ask, and nobody can be asked here",
+            _ => "nobody said that it may go on by itself",
+        })
+        .next(format!(
+            "`{program} resume {id} --policy auto` goes on with it; `{program} resume {id} -- PROMPT` says something new."
+        ))
 }
 
 fn name_session(error: StoreError, id: &SessionId) -> CliError {

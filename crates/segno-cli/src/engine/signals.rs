@@ -1,8 +1,8 @@
 //! Ctrl-C, SIGTERM and SIGHUP, as stops of the turn that runs.
 //!
-//! Responsible for: the first Ctrl-C stops the turn for good, the second leaves as well; a termination or
-//! a closed terminal ends cleanly, with what is known on disk. Must not: end the process by itself while
-//! a turn runs, except on a third Ctrl-C.
+//! Responsible for: the first Ctrl-C stops the turn for good, the second leaves as well; a termination, a
+//! closed terminal, or a pipe that nobody reads any more ends cleanly, with what is known on disk. Must
+//! not: end the process by itself while a turn runs, except on a third Ctrl-C.
 //!
 //! A process never outlives its terminal: what reads the keys can spin for ever on one that is gone, and
 //! a session would stay held. Everything acknowledged is on disk, so the process may simply end.
@@ -57,7 +57,7 @@ impl Signals {
                     _ = terminate.recv() => shared.leave(StopKind::Shutdown),
                     _ = hangup.recv() => shared.leave(StopKind::Shutdown),
                     _ = continued.recv() => quiet::hush(),
-                    _ = look.tick(), if had_terminal => if terminal_is_gone() {
+                    _ = look.tick() => if reader_is_gone() || had_terminal && terminal_is_gone() {
                         shared.leave(StopKind::Shutdown);
                     },
                 }
@@ -115,6 +115,14 @@ fn terminal_is_gone() -> bool {
     let mut asked = [PollFd::new(&stdin, PollFlags::empty())];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut asked, Some(&at_once)).is_ok() && asked[0].revents().contains(PollFlags::HUP)
+}
+
+/// Whether standard output is a pipe that nobody reads any more.
+fn reader_is_gone() -> bool {
+    let stdout = std::io::stdout();
+    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&at_once)).is_ok() && asked[0].revents().contains(PollFlags::ERR)
 }
 
 /// Lets a turn record how it ends, gives the ordinary way out a moment, and then ends the process.

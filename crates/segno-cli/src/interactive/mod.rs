@@ -11,6 +11,7 @@ mod asker;
 mod choosing;
 mod damage;
 mod keyboard;
+mod left_open;
 mod opening;
 mod recent;
 mod shell;
@@ -21,6 +22,7 @@ pub use choosing::choose;
 pub use keyboard::{Keyboard, Pressed};
 pub use opening::{Arrival, Desk, key_line};
 
+use crate::args::AgentArgs;
 use crate::engine::{Engine, ModelChoice, Signals, TextWatch, end_sentence, resume_command};
 use crate::error::{CliError, ExitCode};
 use crate::stores::Log;
@@ -48,6 +50,14 @@ const LABEL: &str = ">";
 /// Files that Tab offers at most.
 const FILES_OFFERED: usize = 200;
 
+/// What a turn does.
+enum Work {
+    /// It answers what the person said.
+    Prompt(UserMessage),
+    /// It goes on where an interruption cut it off.
+    TakeUp,
+}
+
 /// Whether to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
@@ -58,6 +68,8 @@ enum After {
 /// A session that a person works in.
 pub struct Interactive<'a> {
     engine: Engine,
+    /// As the command line said.
+    args: AgentArgs,
     keyboard: Keyboard,
     signals: Signals,
     screen: &'a mut Screen,
@@ -88,15 +100,17 @@ impl<'a> Interactive<'a> {
         keyboard: Keyboard,
         signals: Signals,
         screen: &'a mut Screen,
-        mode: Mode,
+        args: &AgentArgs,
         arrival: Arrival,
     ) -> Result<Self, CliError> {
+        let mode = engine.mode(args)?;
         engine.move_to(arrival.cwd.clone()).await;
         let completes_in = Arc::new(Mutex::new(arrival.cwd.clone()));
         let prompt = open_prompt(&engine, &signals, Arc::clone(&completes_in), screen);
         let agent = seat(&engine, &keyboard, &signals, arrival.session, mode);
         Ok(Self {
             engine,
+            args: args.clone(),
             keyboard,
             signals,
             screen,
@@ -122,6 +136,8 @@ impl<'a> Interactive<'a> {
         let mut next = first.map(|text| Line::Text(text.to_owned()));
         if let Some(text) = first {
             self.screen.lines(recent::prompt_lines(text));
+        } else if self.left_open().await == After::Leave {
+            return Ok(self.farewell());
         }
         while !self.signals.is_leaving() {
             let line = match next.take() {
@@ -185,7 +201,11 @@ impl<'a> Interactive<'a> {
         let mut content = vec![Block::text(text)];
         content.extend(self.engine.places().attached(text));
         content.extend(self.ran.drain(..).map(|ran| ran.block()));
-        let input = UserMessage { content, ..UserMessage::default() };
+        self.work(Work::Prompt(UserMessage { content, ..UserMessage::default() })).await
+    }
+
+    /// A turn, to the end of its run.
+    async fn work(&mut self, work: Work) -> After {
         let began = SystemClock.now();
         let stop = self.signals.begin_turn();
         let cwd = self.engine.cwd.clone();
@@ -194,14 +214,20 @@ impl<'a> Interactive<'a> {
         let quiet = Quiet::begin();
         let mut watch = TextWatch::new(self.screen);
         let name = &self.choice.model;
-        let ended = self.agent.prompt(&self.model, name, input, &stop, &mut watch).await;
+        let ended = match work {
+            Work::Prompt(input) => {
+                self.agent.prompt(&self.model, name, input, &stop, &mut watch).await.map(Some)
+            }
+            Work::TakeUp => self.agent.take_up(&self.model, name, &stop, &mut watch).await,
+        };
         watch.settle();
         self.signals.end_turn();
         // A question that a stop ended puts the terminal back first.
         drop(self.keyboard.lend());
         drop(quiet);
         match ended {
-            Ok(finished) => {
+            Ok(None) => {}
+            Ok(Some(finished)) => {
                 self.last_end = Some(finished.end);
                 match (end_sentence(&finished), finished.error) {
                     (_, Some(error)) => failed_turn(error).print(self.screen),
@@ -275,14 +301,16 @@ impl<'a> Interactive<'a> {
     async fn switch(&mut self, arrival: Arrival) -> Result<(), CliError> {
         self.engine.read_config()?;
         self.engine.move_to(arrival.cwd).await;
-        let mut completes_in = self.completes_in.lock().unwrap_or_else(PoisonError::into_inner);
-        completes_in.clone_from(&self.engine.cwd);
-        drop(completes_in);
+        self.completes_in
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&self.engine.cwd);
         self.agent = seat(&self.engine, &self.keyboard, &self.signals, arrival.session, self.mode);
         self.choice = arrival.choice;
         self.model = arrival.model;
         self.last_end = None;
         self.greet();
+        self.left_open().await;
         Ok(())
     }
 }

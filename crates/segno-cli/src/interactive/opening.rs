@@ -6,7 +6,7 @@
 use super::damage;
 use super::keyboard::{Keyboard, Pressed};
 use super::recent;
-use crate::args::{AgentArgs, Thinking};
+use crate::args::{AgentArgs, Thinking, WhenInterrupted};
 use crate::commands::status::running;
 use crate::engine::{Engine, ModelChoice, OpenedSession, Wanted, directory_of, gone, offer};
 use crate::error::CliError;
@@ -15,7 +15,7 @@ use crate::terminal::{Screen, Text, Tone, clean};
 use segno_agent::provider::{Provider, discover};
 use segno_model::SessionId;
 use segno_model::finding::Severity;
-use segno_model::record::{Body, ThinkingChange};
+use segno_model::record::{Body, PolicyChange, ThinkingChange};
 use segno_runtime::Session;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ impl Desk<'_> {
         let wanted = Wanted::decide(args, Some(&stored), &self.engine.config)?;
         let Some((choice, model)) = self.model(wanted).await? else { return Ok(None) };
         let mut session = session;
-        prepare(&mut session, &choice, args.thinking.map(Thinking::as_str));
+        prepare(&mut session, &choice, args);
         self.tell(&session);
         Ok(Some(Arrival { session, cwd, choice, model }))
     }
@@ -81,9 +81,11 @@ impl Desk<'_> {
         let choice = wanted.settle(&engine.credentials).await?;
         let model = choice.connect(&engine.credentials)?;
         let mut session = engine.new_session();
-        let level = args.thinking.map(Thinking::as_str);
         self.tell_running();
-        prepare(&mut session, &choice, level.or(engine.config.thinking.as_deref()));
+        if let (None, Some(level)) = (args.thinking, &engine.config.thinking) {
+            session.queue(Body::Thinking(ThinkingChange { level: level.clone() }));
+        }
+        prepare(&mut session, &choice, args);
         Ok(Arrival { session, cwd: engine.cwd.clone(), choice, model })
     }
 
@@ -189,13 +191,12 @@ impl Desk<'_> {
         }
         self.tell_running();
         recent::show(session, self.screen);
-        recent::show_pending(session, self.screen);
         self.screen.flush();
     }
 }
 
 /// What was chosen goes in front of the next input: looking at a session changes nothing.
-fn prepare(session: &mut Session<Log>, choice: &ModelChoice, thinking: Option<&str>) {
+fn prepare(session: &mut Session<Log>, choice: &ModelChoice, args: &AgentArgs) {
     let now = &session.state().in_force;
     let change = choice.change();
     let same = now.model.as_ref() == Some(&change.model)
@@ -204,6 +205,12 @@ fn prepare(session: &mut Session<Log>, choice: &ModelChoice, thinking: Option<&s
     if !same {
         session.queue(Body::Model(change));
     }
+    let policy = args.policy.map(WhenInterrupted::policy);
+    let in_force = session.state().in_force.policy;
+    if let Some(policy) = policy.filter(|policy| in_force != Some(*policy)) {
+        session.queue(Body::Policy(PolicyChange { policy }));
+    }
+    let thinking = args.thinking.map(Thinking::as_str);
     if let Some(level) = thinking.filter(|level| session.thinking() != Some(*level)) {
         session.queue(Body::Thinking(ThinkingChange { level: level.to_owned() }));
     }

@@ -1,13 +1,13 @@
 //! The end of a conversation, shown when a session is taken up again.
 //!
-//! Responsible for: the last prompt and what came after it, and what an interruption left open. Must not:
+//! Responsible for: the last prompt and what came after it. Must not:
 //! run a tool or write a record.
 
 use crate::commands::show::record_lines;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone, clean};
 use segno_model::Record;
-use segno_model::record::{Block, Body, Message, Outcome, RunState, UserMessage};
+use segno_model::record::{Block, Body, Message, UserMessage};
 use segno_model::store::SessionLog;
 use segno_model::tree::Tree;
 use segno_runtime::Session;
@@ -33,35 +33,6 @@ pub(super) fn show<L: SessionLog>(session: &Session<L>, screen: &mut Screen) {
             screen.lines(record_lines(record, screen.look().columns));
         } else if i == skipped {
             screen.line(Text::line(Tone::Dim, &format!("… {}", plural(skipped, "record"))));
-        }
-    }
-}
-
-/// Says what the first append will settle.
-pub(super) fn show_pending<L: SessionLog>(session: &Session<L>, screen: &mut Screen) {
-    let pending = session.pending_recovery();
-    for body in &pending {
-        match body {
-            Body::Message(message) => {
-                if let Message::Tool(result) = &**message
-                    && result.outcome == Outcome::Unknown
-                {
-                    let said = format!(
-                        "Nobody recorded what became of a `{}` call; the model will be told that its outcome is unknown.",
-                        result.name
-                    );
-                    screen.line(Text::line(Tone::Warning, &said));
-                }
-            }
-            Body::Run(run) if matches!(run.state, RunState::Ended { .. }) => {
-                let said = "The last run was interrupted. Nothing goes on before you say so.";
-                screen.line(Text::line(Tone::Warning, said));
-            }
-            Body::Compaction(_) => {
-                let said = "A compaction was interrupted; everything is as it was before it.";
-                screen.line(Text::line(Tone::Warning, said));
-            }
-            _ => {}
         }
     }
 }

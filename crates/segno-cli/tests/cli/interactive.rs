@@ -26,6 +26,20 @@ impl Desk {
         Self { dir, server: ScriptedModel::start(script).unwrap() }
     }
 
+    /// `segno` in a terminal, at another place's sessions.
+    pub(crate) fn play_at(place: &crate::place::Place, args: &[&str]) -> Played {
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_segno"));
+        command.args(["--base-url", place.server.url().as_str()]);
+        command.args(args);
+        command.cwd(place.file(""));
+        for name in HIDDEN {
+            command.env_remove(name);
+        }
+        command.env("SEGNO_HOME", place.home());
+        command.env("ANTHROPIC_API_KEY", "test-key-1");
+        Played::spawn(command, 100, 40)
+    }
+
     pub(crate) fn project(&self) -> PathBuf {
         self.dir.path().join("project").canonicalize().unwrap()
     }

@@ -151,8 +151,9 @@ fn after_a_kill_it_goes_on_and_says_what_is_not_known() {
     fresh.exit_code();
 
     let mut back = desk.play_exactly(&["resume", "last"], &desk.project(), 100, 40);
-    back.wait_for("the model will be told that its outcome is unknown");
-    back.wait_for("Nothing goes on before you say so.");
+    back.wait_for("A `bash` call still runs");
+    back.wait_for("Continue? [Y/n]");
+    back.send("n");
     back.ready();
     assert_eq!(desk.log(), before, "looking changed the log");
     back.enter("list");
@@ -234,8 +235,19 @@ fn a_signal_ends_it_cleanly_wherever_it_waits() {
     assert!(segno.cooked() && segno.screen().contains("To go on: segno resume"));
     let log = desk.log();
     assert!(log.contains("\"end\":\"suspended\"") && !desk.project().join("x").exists());
-    assert!(log.contains("Segno was shut down before this call started"), "{log}");
+    assert!(log.contains("\"state\":\"asked\"") && !log.contains("\"role\":\"tool\""), "{log}");
     assert!(!log.contains("the user stopped") && !log.contains("\"stopping\""), "{log}");
+
+    // The question is put again.
+    let mut back = desk.play(&["resume", "last"]);
+    back.wait_for("waits for your answer");
+    back.wait_for("Continue? [Y/n]");
+    back.send("y");
+    back.ends_with("n  no");
+    back.send("y");
+    back.wait_for("Done.");
+    back.ready();
+    assert!(desk.project().join("x").exists());
 }
 
 /// Covers: G9.

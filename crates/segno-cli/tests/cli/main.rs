@@ -39,4 +39,5 @@ mod show;
 mod slips;
 mod soak;
 mod status;
+mod take_up;
 mod terminal_process;

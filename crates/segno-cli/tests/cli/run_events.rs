@@ -66,7 +66,7 @@ fn every_event_is_as_the_page_says_on_every_wire() {
         records_are_the_logs_lines(&place, &events);
     }
     let unmet: Vec<_> = documented.keys().filter(|name| !met.contains(*name)).collect();
-    assert_eq!(unmet, ["error", "paused"], "these have tests of their own");
+    assert_eq!(unmet, ["error", "paused", "tool_reattached"], "these have tests of their own");
 }
 
 /// Every record but the header is told once, in order, as it is on disk. Covers: G1.

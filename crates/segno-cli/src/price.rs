@@ -6,7 +6,7 @@
 use segno_model::record::{ModelRef, Usage};
 
 /// When the table was made.
-pub(super) const AS_OF: &str = "2025-11";
+pub const AS_OF: &str = "2025-11";
 
 /// US dollars for a million tokens: input, output, cache read, cache write.
 type Price = [f64; 4];
@@ -40,7 +40,7 @@ const PRICES: &[(&str, Price)] = &[
 ];
 
 /// The price of one response; none when the model's is not known.
-pub(super) fn usd(model: &ModelRef, usage: &Usage) -> Option<f64> {
+pub fn usd(model: &ModelRef, usage: &Usage) -> Option<f64> {
     // Gateways put the maker in front.
     let id = model.id.rsplit('/').next().unwrap_or(&model.id);
     let (_, [input, output, read, write]) = PRICES.iter().find(|(name, _)| is_model(id, name))?;
