@@ -11,7 +11,7 @@
 
 use super::file::{FileId, Lies};
 use super::probe::Probe;
-use super::replace::{Steps, give_back, keep};
+use super::replace::{Steps, give_back, keep, make_durable};
 use super::temp::{kept_name, second_name};
 use super::way::Way;
 use std::path::{Path, PathBuf};
@@ -178,6 +178,14 @@ pub(crate) fn establish(
 ) -> Established {
     let facts = look(probe, same_host, contents);
     let (path, (finding, because)) = (probe.path(), decide(&facts));
+    if finding == Finding::Done {
+        // Whoever carried it out may have died before it was synced, and power may still be lost.
+        if make_durable(&path).is_err() {
+            let because = "it is there, and could not be made durable";
+            return Established { facts, finding: Finding::Unknown, because, kept: None };
+        }
+        steps("made durable");
+    }
     let out = out_of(probe).filter(|_| same_host && facts.out == Out::Other);
     if let Some(out) = &out {
         let returned = if finding == Finding::GiveBack {

@@ -281,6 +281,12 @@ pub(crate) fn keep(out: &Path) -> std::io::Result<PathBuf> {
     Ok(kept)
 }
 
+/// Makes a file's content and its name durable.
+pub(crate) fn make_durable(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()?;
+    sync(path)
+}
+
 /// Makes a name durable.
 fn sync(path: &Path) -> std::io::Result<()> {
     File::open(parent(path))?.sync_all()

@@ -338,6 +338,26 @@ fn what_power_loss_takes_back_is_not_claimed() {
     }
 }
 
+/// Whoever carried it out may have died before syncing it: what is told as done is made durable first, and
+/// a crash in between finds the same again. Covers: G1, G7.
+#[test]
+fn what_is_found_done_is_made_durable_before_it_is_told() {
+    for way in WAYS {
+        let mut done = 0;
+        for crash_at in 0..24 {
+            let place = Place::new(way);
+            let came = make(&place, (99, Act::Nothing), Some(crash_at));
+            let (Some(probe), Some(_)) = (&came.probe, came.crashed) else { continue };
+            let steps = std::sync::Mutex::new(Vec::new());
+            let found = found_of(probe, &|step| steps.lock().unwrap().push(step));
+            let durable = steps.lock().unwrap().contains(&"made durable");
+            assert_eq!(durable, found.finding == Finding::Done, "{came:?} {found:?}");
+            done += usize::from(durable);
+        }
+        assert!(done > 0, "{way:?} is never found done");
+    }
+}
+
 /// Sentences for the model, and the outcome that goes with each. Covers: G7.
 #[test]
 fn the_model_is_told_in_plain_words() {
