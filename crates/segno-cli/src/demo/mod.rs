@@ -4,10 +4,12 @@
 //! judged in `verdict`. Must not: do anything in the place of the agent. Its processes are this very
 //! program, started as a person would start it; only the model is a stand-in, and it knows no code.
 
+mod effects;
 mod show;
 mod stage;
 mod verdict;
 
+pub use effects::{Command, Edit, Stop};
 pub use stage::{Died, Ended, Process, Stage};
 pub use verdict::{Check, Evidence, Resumed, judge};
 
@@ -30,6 +32,9 @@ pub async fn experiment(stage: &mut Stage, screen: &mut Screen) -> Result<bool, 
     let resumed = second_process(stage, &mut tell, &session).await?;
     let broken_off = killed_while_streaming(stage, &mut tell, &session).await?;
     let control = without_the_result(stage, &mut tell, &session.id).await?;
+    let command = effects::command(stage, &mut tell).await?;
+    let edit = effects::edit(stage, &mut tell).await?;
+    let stop = effects::stop(stage, &mut tell).await?;
     let evidence = Evidence {
         code: stage.code.clone(),
         first: session.died,
@@ -38,6 +43,9 @@ pub async fn experiment(stage: &mut Stage, screen: &mut Screen) -> Result<bool, 
         mid_stream: broken_off.0,
         broken_off: broken_off.1,
         control,
+        command,
+        edit,
+        stop,
         violations: stage.violations(),
     };
     let checks = judge(&evidence);
@@ -90,10 +98,11 @@ async fn killed_while_streaming(
     let mut third = stage.start(WAIT_PROMPT, Some(&session.id), false)?;
     tell.command(&third);
     stage.until_hanging(&mut third).await?;
+    stage.until(&mut third, |stage| stage.has_draft(&session.id)).await?;
     let died = stage.kill(third).await?;
     tell.died(&died);
     tell.records(stage, &session.id).await?;
-    tell.note("The prompt is kept. The half reply counts for nothing.");
+    tell.note("The prompt is kept, and so is what had been streamed of the reply.");
     tell.step("Process 4 settles what was left open, and still knows the code");
     let ended = ask(stage, tell, &session.id, SECOND_PROMPT).await?;
     tell.records(stage, &session.id).await?;

@@ -97,6 +97,15 @@ impl<'a> Narrator<'a> {
         Ok(())
     }
 
+    /// What a file holds.
+    pub(super) fn file(&mut self, name: &str, content: &str) {
+        for line in content.lines() {
+            let line =
+                Text::default().with(Tone::Dim, &format!("  {name}: ")).with(Tone::Plain, line);
+            self.line(line);
+        }
+    }
+
     /// Every check, and what they come to.
     pub(super) fn verdict(&mut self, checks: &[Check]) {
         self.line(Text::default());
@@ -157,6 +166,7 @@ fn summary(body: &Body) -> String {
         Body::Model(change) => change.model.to_string(),
         Body::Request(_) => "about to ask the model".to_owned(),
         Body::Environment(_) => "what the agent finds around it".to_owned(),
+        Body::Action(action) => format!("about to run {}", action.tool),
         Body::Tip(_) => "where the next message goes".to_owned(),
         Body::Session(_) => "the log begins".to_owned(),
         _ => String::new(),

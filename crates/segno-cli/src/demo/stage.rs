@@ -160,8 +160,27 @@ impl Stage {
         session: Option<&SessionId>,
         hold_back: bool,
     ) -> Result<Process, CliError> {
+        self.start_with(prompt, session, hold_back, &[])
+    }
+
+    /// Starts `segno run` on a new session, free to run commands and to change files here.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn start_working(&self, prompt: &str) -> Result<Process, CliError> {
+        self.start_with(prompt, None, false, &["--permission", "all"])
+    }
+
+    fn start_with(
+        &self,
+        prompt: &str,
+        session: Option<&SessionId>,
+        hold_back: bool,
+        more: &[&str],
+    ) -> Result<Process, CliError> {
         let url = self.server.url();
         let mut args = vec!["run"];
+        args.extend(more);
         args.extend(session.iter().flat_map(|id| ["--session", id.as_str()]));
         // A session remembers its model and the address.
         if session.is_none() || self.moved {
@@ -216,6 +235,143 @@ impl Stage {
             records.iter().any(ended).then_some(id)
         })
         .await
+    }
+
+    /// Waits until something holds.
+    ///
+    /// # Errors
+    /// When the process ends before, or it takes too long.
+    pub async fn until(
+        &self,
+        process: &mut Process,
+        holds: impl Fn(&Self) -> bool,
+    ) -> Result<(), CliError> {
+        wait(process, async || holds(self).then_some(())).await
+    }
+
+    /// Waits until a session that is not among `known` has such a record, and gives it.
+    ///
+    /// # Errors
+    /// When the process ends before, or it takes too long.
+    pub async fn until_recorded(
+        &self,
+        process: &mut Process,
+        known: &[SessionId],
+        wanted: impl Fn(&Body) -> bool,
+    ) -> Result<SessionId, CliError> {
+        wait(process, async || {
+            let id = self.ids().await.ok()?.into_iter().find(|id| !known.contains(id))?;
+            let records = self.records(&id).await.ok()?;
+            records.iter().any(|record| wanted(record.body())).then_some(id)
+        })
+        .await
+    }
+
+    /// Whether something of a reply that is being streamed is on disk.
+    #[must_use]
+    pub fn has_draft(&self, id: &SessionId) -> bool {
+        let log = self.store.log_path(id).ok();
+        let draft = log.and_then(|log| std::fs::metadata(log.with_file_name("draft")).ok());
+        draft.is_some_and(|draft| draft.len() > 0)
+    }
+
+    /// Whether a supervisor of a session's commands has written down how its command ended.
+    fn has_status(&self, id: &SessionId) -> bool {
+        let Ok(log) = self.store.log_path(id) else { return false };
+        let actions = std::fs::read_dir(log.with_file_name("actions"));
+        actions.is_ok_and(|mut all| all.any(|a| a.is_ok_and(|a| a.path().join("status").exists())))
+    }
+
+    /// Waits until a session's command is over.
+    ///
+    /// # Errors
+    /// When it takes too long.
+    pub async fn until_over(&self, id: &SessionId) -> Result<(), CliError> {
+        let over = async {
+            while !self.has_status(id) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, over).await.map_err(|_| {
+            CliError::failed("The command never came to its end.")
+                .because("it waits for a file, which is there")
+        })
+    }
+
+    /// The sessions that there are.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub async fn ids(&self) -> Result<Vec<SessionId>, CliError> {
+        Ok(self.store.list().await?.into_iter().map(|listed| listed.id).collect())
+    }
+
+    /// The session that was made last.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn newest(&self) -> Result<SessionId, CliError> {
+        let newest = self.ids().await?.into_iter().max_by_key(|id| id.as_str().to_owned());
+        newest.ok_or_else(|| CliError::failed("There is no session."))
+    }
+
+    /// What the command has written so far.
+    #[must_use]
+    pub fn journal(&self) -> String {
+        std::fs::read_to_string(self.repository().join("journal.txt")).unwrap_or_default()
+    }
+
+    /// Makes the file that the command waits for.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn let_go(&self) -> Result<(), CliError> {
+        std::fs::write(self.repository().join("go"), "").map_err(not_written)
+    }
+
+    /// Takes away what the command wrote, and what it waits for.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn clear_journal(&self) -> Result<(), CliError> {
+        ["journal.txt", "go"]
+            .iter()
+            .try_for_each(|name| std::fs::remove_file(self.repository().join(name)))
+            .map_err(not_written)
+    }
+
+    /// Writes the file that is to be edited, large enough for an edit to take its time.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn write_notes(&self) -> Result<(), CliError> {
+        let lines = "nothing of interest\n".repeat(20_000);
+        std::fs::write(self.notes(), format!("{lines}the old word\n{lines}")).map_err(not_written)
+    }
+
+    /// Whether that file holds the new word.
+    #[must_use]
+    pub fn notes_are_changed(&self) -> bool {
+        std::fs::read_to_string(self.notes()).is_ok_and(|notes| notes.contains("the new word"))
+    }
+
+    fn notes(&self) -> PathBuf {
+        self.repository().join("notes.txt")
+    }
+
+    /// Presses Ctrl-C, and waits for the end; gives the exit code.
+    ///
+    /// # Errors
+    /// When it takes too long.
+    pub async fn interrupt(&self, mut process: Process) -> Result<Option<i32>, CliError> {
+        let pid = i32::try_from(process.pid).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            // One that has ended by itself shows in its exit code.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        }
+        let ended = tokio::time::timeout(PATIENCE, process.child.wait()).await;
+        let status = ended.map_err(|_| too_slow(process.pid))?.map_err(not_waited)?;
+        Ok(status.code())
     }
 
     /// Waits until the model has stopped in the middle of a reply.
@@ -375,6 +531,10 @@ fn too_slow(pid: u32) -> CliError {
 
 fn not_waited(error: std::io::Error) -> CliError {
     CliError::failed("A process could not be waited for.").because(error)
+}
+
+fn not_written(error: std::io::Error) -> CliError {
+    CliError::failed("The demo's directory cannot be written to.").because(error)
 }
 
 fn server() -> Result<ScriptedModel, CliError> {

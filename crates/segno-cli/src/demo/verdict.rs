@@ -3,8 +3,12 @@
 //! Responsible for: a pure judgement, from what was observed to a list of checks. Must not: be lenient;
 //! whatever is not as it must be is a check that does not hold.
 
+use super::effects::{Command, Edit, Stop};
 use super::stage::Died;
-use segno_testkit::scripted_model::demo::{UNKNOWN_ANSWER, answer};
+use crate::error::ExitCode;
+use segno_testkit::scripted_model::demo::{
+    COMMAND_ENDED, EDIT_MADE, EDIT_NOT_MADE, UNKNOWN_ANSWER, answer,
+};
 
 /// SIGKILL: it cannot be caught, so nothing can be tidied up.
 const SIGKILL: i32 = 9;
@@ -30,6 +34,12 @@ pub struct Evidence {
     pub broken_off: Resumed,
     /// Process 5, without the tool's result.
     pub control: Resumed,
+    /// Processes 6 and 7, and their command.
+    pub command: Command,
+    /// Processes 8 and 9, and their edit.
+    pub edit: Edit,
+    /// Processes 10 and 11, and the command that was stopped.
+    pub stop: Stop,
     /// Everything that the server refused, in words.
     pub violations: Vec<String>,
 }
@@ -65,14 +75,12 @@ pub fn judge(evidence: &Evidence) -> Vec<Check> {
     let check = |holds, sentence: String| Check { holds, sentence };
     let killed = |died: &Died| died.signal == Some(SIGKILL);
     let six = [&WITH_TOOL[..], &PLAIN].concat();
-    // What had arrived of the reply is kept; perhaps nothing had.
-    let nine = [&six[..], &["user"], &PLAIN].concat();
     let ten = [&six[..], &PLAIN, &PLAIN].concat();
     let mut pids = [first.pid, resumed.pid, mid_stream.pid, broken_off.pid, control.pid];
     pids.sort_unstable();
     let distinct = pids.windows(2).all(|pair| pair[0] != pair[1]);
     let no_file = [resumed, broken_off, control].iter().all(|process| !process.file_was_there);
-    vec![
+    let mut checks = vec![
         check(
             killed(first) && first.pid != resumed.pid,
             format!(
@@ -93,8 +101,9 @@ pub fn judge(evidence: &Evidence) -> Vec<Check> {
             "process 2 knew the code, with the file gone".to_owned(),
         ),
         check(
-            killed(mid_stream) && (broken_off.roles == nine || broken_off.roles == ten),
-            "a kill in the middle of a reply lost no prompt and doubled none".to_owned(),
+            killed(mid_stream) && broken_off.roles == ten,
+            "a kill in the middle of a reply lost neither the prompt nor what was streamed"
+                .to_owned(),
         ),
         check(
             broken_off.answer == answer(code) && distinct,
@@ -104,7 +113,35 @@ pub fn judge(evidence: &Evidence) -> Vec<Check> {
             control.answer == UNKNOWN_ANSWER && !control.code_was_sent,
             "without the stored result the code was not known, so it came from the log".to_owned(),
         ),
-        check(evidence.violations.is_empty(), refusals(&evidence.violations)),
+    ];
+    checks.extend(judge_effects(evidence));
+    checks.push(check(evidence.violations.is_empty(), refusals(&evidence.violations)));
+    checks
+}
+
+fn judge_effects(evidence: &Evidence) -> [Check; 4] {
+    let Evidence { command, edit, stop, .. } = evidence;
+    let check = |holds, sentence: &str| Check { holds, sentence: sentence.to_owned() };
+    let killed = |died: &Died| died.signal == Some(SIGKILL);
+    let once = "begun\nfinished\n";
+    let stopped = stop.code == Some(i32::from(ExitCode::Stopped as u8));
+    [
+        check(
+            killed(&command.died) && command.journal == once && command.journal_after == once,
+            "a command whose agent was killed took effect once, and was not run again",
+        ),
+        check(command.answer == COMMAND_ENDED, "the model was told how that command really ended"),
+        check(
+            killed(&edit.died) && edit.answer == if edit.made { EDIT_MADE } else { EDIT_NOT_MADE },
+            "what the model was told of the edit is what the file holds",
+        ),
+        check(
+            stopped
+                && stop.journal == "begun\n"
+                && stop.journal_after == stop.journal
+                && stop.answer.contains("stopped"),
+            "what the user stopped stayed stopped, and the model was told so",
+        ),
     ]
 }
 
@@ -141,8 +178,25 @@ mod tests {
             roles_before: roles("uata"),
             resumed: resumed(2, &answer("C0DE"), "uataua", true),
             mid_stream: Died { pid: 3, signal: Some(9) },
-            broken_off: resumed(4, &answer("C0DE"), "uatauauua", true),
+            broken_off: resumed(4, &answer("C0DE"), "uatauauaua", true),
             control: resumed(5, UNKNOWN_ANSWER, "uatua", false),
+            command: Command {
+                died: Died { pid: 6, signal: Some(9) },
+                journal: "begun\nfinished\n".to_owned(),
+                answer: COMMAND_ENDED.to_owned(),
+                journal_after: "begun\nfinished\n".to_owned(),
+            },
+            edit: Edit {
+                died: Died { pid: 8, signal: Some(9) },
+                made: true,
+                answer: EDIT_MADE.to_owned(),
+            },
+            stop: Stop {
+                code: Some(3),
+                journal: "begun\n".to_owned(),
+                answer: "The tool says: stopped by the user.".to_owned(),
+                journal_after: "begun\n".to_owned(),
+            },
             violations: Vec::new(),
         }
     }
@@ -151,10 +205,7 @@ mod tests {
     #[test]
     fn only_a_whole_success_is_one() {
         assert!(judge(&good()).iter().all(|check| check.holds));
-        let kept = Resumed { roles: roles("uatauauaua"), ..good().broken_off };
-        let kept = Evidence { broken_off: kept, ..good() };
-        assert!(judge(&kept).iter().all(|check| check.holds));
-        let wrongs: [fn(&mut Evidence); 17] = [
+        let wrongs: [fn(&mut Evidence); 28] = [
             |e| e.code = "OTHER".to_owned(),
             |e| e.first.signal = None,
             |e| e.first.pid = 2,
@@ -171,6 +222,17 @@ mod tests {
             |e| e.control.answer = answer("C0DE"),
             |e| e.control.code_was_sent = true,
             |e| e.control.file_was_there = true,
+            |e| e.command.died.signal = None,
+            |e| e.command.journal = "begun\nbegun\nfinished\n".to_owned(),
+            |e| e.command.answer = UNKNOWN_ANSWER.to_owned(),
+            |e| e.command.journal_after.push_str("begun\n"),
+            |e| e.edit.died.signal = Some(15),
+            |e| e.edit.made = false,
+            |e| e.edit.answer = UNKNOWN_ANSWER.to_owned(),
+            |e| e.stop.code = Some(0),
+            |e| e.stop.journal.push_str("finished\n"),
+            |e| e.stop.answer = COMMAND_ENDED.to_owned(),
+            |e| e.stop.journal_after.push_str("finished\n"),
             |e| e.violations = vec!["roles".to_owned()],
         ];
         for (number, wrong) in wrongs.iter().enumerate() {

@@ -43,6 +43,25 @@ pub const WAIT_PROMPT: &str = "Wait until I am back.";
 /// Process 2 is asked this.
 pub const SECOND_PROMPT: &str = "Which code was in the file?";
 
+/// A process can be asked this, to be ended in the middle of a shell command: it writes a line into
+/// `journal.txt`, waits for a file `go`, and writes another one.
+pub const COMMAND_PROMPT: &str = "Run the command.";
+
+/// A process can be asked this, to be ended in the middle of an edit of `notes.txt`.
+pub const EDIT_PROMPT: &str = "Change notes.txt.";
+
+/// The next process is asked this.
+pub const ASK_PROMPT: &str = "What became of it?";
+
+/// What the model says of the command when it was told that it ended well.
+pub const COMMAND_ENDED: &str = "The tool says: exit code 0.";
+
+/// What the model says of the edit when it was told that it was made.
+pub const EDIT_MADE: &str = "The edit was made.";
+
+/// What the model says of the edit when it was told that it was not made.
+pub const EDIT_NOT_MADE: &str = "The edit was not made.";
+
 /// What the model says when the stored result is missing.
 pub const UNKNOWN_ANSWER: &str = "I do not know the code: it is nowhere in what I was sent.";
 
