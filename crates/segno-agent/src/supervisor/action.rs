@@ -151,8 +151,9 @@ impl ActionDir {
         make_private(actions)?;
         let dir = tempfile::Builder::new().prefix("").rand_bytes(ID_CHARS).tempdir_in(actions)?;
         let action = Self(dir.path().to_owned());
+        // The empty file first: what is synced behind it takes it along on most file systems.
+        private_file(&action.file("lock"))?;
         write_synced(&action.file("request"), &serde_json::to_vec(request)?)?;
-        write_synced(&action.file("lock"), b"")?;
         sync_dir(&action.0)?;
         sync_dir(actions)?;
         Ok(Self(dir.keep()))
@@ -241,19 +242,25 @@ impl ActionDir {
         // can do.
         let mut mine = tempfile::NamedTempFile::new_in(&self.0)?;
         mine.write_all(&serde_json::to_vec(&claim)?)?;
-        mine.as_file().sync_all()?;
         match mine.persist_noclobber(self.file("claim")) {
-            Ok(_) => sync_dir(&self.0).map(|()| true),
+            Ok(file) => {
+                // After a power loss nobody asks the claim: that was another boot.
+                file.sync_all()?;
+                sync_dir(&self.0).map(|()| true)
+            }
             Err(e) if e.error.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(e) => Err(e.error),
         }
     }
 
-    /// Says how the command ended, durably.
-    pub(crate) fn tell(&self, status: &Status) -> io::Result<()> {
+    /// Says how the command ended, durably, behind its output, which `sync` makes durable.
+    pub(crate) fn tell(&self, status: &Status, sync: impl Fn()) -> io::Result<()> {
         let temp = self.file("status.new");
         let _ = fs::remove_file(&temp);
-        write_synced(&temp, &serde_json::to_vec(status)?)?;
+        let mut file = private_file(&temp)?;
+        file.write_all(&serde_json::to_vec(status)?)?;
+        sync();
+        file.sync_all()?;
         fs::rename(&temp, self.file("status"))?;
         sync_dir(&self.0)
     }

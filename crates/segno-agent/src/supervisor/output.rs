@@ -100,10 +100,14 @@ impl OutputWriter {
         Ok(())
     }
 
-    /// Makes it durable; gives its length, and how much of that found no room.
-    pub(crate) fn finish(&self) -> (u64, u64) {
+    /// Makes it durable.
+    pub(crate) fn sync(&self) {
         // A failed sync loses output at worst, and the status says nothing about its bytes.
         let _ = self.file.sync_data();
+    }
+
+    /// Its length, and how much of that the disk refused.
+    pub(crate) fn lengths(&self) -> (u64, u64) {
         (self.written + self.unwritten, self.unwritten)
     }
 }
@@ -221,7 +225,7 @@ mod tests {
                     seen.extend(bytes);
                 }
                 assert_eq!(missed + seen.len() as u64, length as u64, "{length} by {portion}");
-                assert_eq!(writer.finish(), (length as u64, 0));
+                assert_eq!(writer.lengths(), (length as u64, 0));
                 let mut late = OutputReader { piece: 10, ..OutputReader::new(&dir) };
                 let (gap, bytes) = read_all(&mut late);
                 assert_eq!(gap + bytes.len() as u64, length as u64);

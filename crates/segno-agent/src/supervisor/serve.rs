@@ -76,18 +76,21 @@ fn serve(dir: &Path) -> Result<(), GivenUp> {
         Ok(false) => return Err(GivenUp::LostClaim),
         Err(why) => return Err(GivenUp::NothingStarted(why)),
     }
-    let (end, output, held_open) = match begin(&action, &request) {
+    let at = platform::wall_clock;
+    let (status, output) = match begin(&action, &request) {
         Ok((mut command, mut output)) => {
-            let (end, held_open) =
-                command.attend(&action, &request, &mut output).map_err(|_| GivenUp::Untold)?;
+            let attended = command.attend(&action, &request, &mut output);
+            let (end, held_open) = attended.map_err(|_| GivenUp::Untold)?;
             insist(|| output.flush())?;
-            (end, output.finish(), held_open)
+            let (bytes, unwritten) = output.lengths();
+            (Status { end, bytes, unwritten, held_open, at: at() }, Some(output))
         }
-        Err(why) => (End::NotStarted { why: why.to_string() }, (0, 0), false),
+        Err(why) => {
+            let end = End::NotStarted { why: why.to_string() };
+            (Status { end, bytes: 0, unwritten: 0, held_open: false, at: at() }, None)
+        }
     };
-    let (bytes, unwritten) = output;
-    let status = Status { end, bytes, unwritten, held_open, at: platform::wall_clock() };
-    insist(|| action.tell(&status))?;
+    insist(|| action.tell(&status, || output.iter().for_each(OutputWriter::sync)))?;
     drop(lock);
     Ok(())
 }
