@@ -32,6 +32,7 @@ const STARTS_PROGRAMS: &[&str] = &[
     "crates/segno-agent/src/project.rs",
     "crates/segno-agent/src/supervisor/serve.rs",
     "crates/segno-agent/src/tool/bash.rs",
+    "crates/segno-agent/src/mcp/stdio.rs",
     "crates/segno-agent/src/tool/supervised/mod.rs",
     "crates/segno-cli/src/demo/stage.rs",
     "crates/segno-cli/src/interactive/shell.rs",

@@ -7,6 +7,7 @@ pub mod agent;
 pub mod attach;
 mod compaction;
 pub mod instructions;
+pub mod mcp;
 pub mod permission;
 pub mod project;
 pub mod provider;

@@ -88,7 +88,8 @@ impl Intent {
 
     async fn establish(&self, place: &Place) -> Settlement {
         let here = owner();
-        let begun = Begun { action: &self.action, call: None, before: None, here: &here };
+        let begun =
+            Begun { action: &self.action, call: None, before: None, here: &here, goes_on: true };
         place.tools.establish(begun).await
     }
 

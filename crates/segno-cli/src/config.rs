@@ -19,6 +19,9 @@
 //!
 //! [keys]
 //! anthropic = "…"
+//!
+//! [mcp.tickets]
+//! command = "ticket-server"
 //! ```
 
 use crate::error::CliError;
@@ -50,6 +53,19 @@ pub struct Config {
     pub allow: Vec<String>,
     /// Keys by provider id.
     pub keys: BTreeMap<String, String>,
+    /// Servers of tools by name.
+    pub mcp: BTreeMap<String, toml::Value>,
+    /// Servers of projects that a person approved.
+    pub mcp_approved: Vec<String>,
+}
+
+impl Config {
+    /// Whether it holds what others must not read.
+    fn is_secret(&self) -> bool {
+        let told =
+            |server: &toml::Value| ["env", "headers"].iter().any(|name| server.get(name).is_some());
+        !self.keys.is_empty() || self.mcp.values().any(told)
+    }
 }
 
 /// What one run may use up, over all its attempts; beyond that a person has to look at it.
@@ -84,7 +100,7 @@ pub fn read(path: &Path) -> Result<Config, CliError> {
             .next(format!("Name the key in [keys] after one of {}.", all.join(", "))));
     }
     let mode = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?.permissions().mode();
-    if !config.keys.is_empty() && mode & 0o077 != 0 {
+    if config.is_secret() && mode & 0o077 != 0 {
         return Err(CliError::failed(format!(
             "{} holds keys and others may read it.",
             path.display()
@@ -100,12 +116,24 @@ pub fn read(path: &Path) -> Result<Config, CliError> {
 /// # Errors
 /// When the file cannot be read, understood or written; it is as before then.
 pub fn add_rules(path: &Path, rules: &[String]) -> Result<(), CliError> {
+    add(path, "allow", rules)
+}
+
+/// Adds a server's approval, as durably.
+///
+/// # Errors
+/// As [`add_rules`].
+pub fn add_approval(path: &Path, hash: &str) -> Result<(), CliError> {
+    add(path, "mcp-approved", &[hash.to_owned()])
+}
+
+fn add(path: &Path, list: &str, items: &[String]) -> Result<(), CliError> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(e) => return Err(unreadable(path, &e)),
     };
-    let text = with_rules(&text, rules).map_err(|e| not_understood(path, &text, &e))?;
+    let text = with_items(&text, list, items).map_err(|e| not_understood(path, &text, &e))?;
     // A link stays one, e.g. into a repository of dot files.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     replace(&real, text.as_bytes()).map_err(|e| {
@@ -113,25 +141,29 @@ pub fn add_rules(path: &Path, rules: &[String]) -> Result<(), CliError> {
     })
 }
 
-/// The text with these rules put in front of those it has; everything else in it stays as it is.
-fn with_rules(text: &str, rules: &[String]) -> Result<String, toml::de::Error> {
+/// The text with these items put in front of those that a list in it has; everything else in it stays as
+/// it is.
+fn with_items(text: &str, list: &str, items: &[String]) -> Result<String, toml::de::Error> {
     #[derive(Deserialize)]
-    struct Rules {
+    #[serde(rename_all = "kebab-case")]
+    struct Lists {
         allow: Option<toml::Spanned<Vec<String>>>,
+        mcp_approved: Option<toml::Spanned<Vec<String>>>,
     }
-    let found = toml::from_str::<Rules>(text)?.allow;
-    let known = found.as_ref().map_or(&[][..], |allow| allow.get_ref());
-    let new = rules.iter().filter(|rule| !known.contains(rule));
-    let new: Vec<String> = new.map(|rule| toml::Value::from(rule.as_str()).to_string()).collect();
+    let lists = toml::from_str::<Lists>(text)?;
+    let found = if list == "allow" { lists.allow } else { lists.mcp_approved };
+    let known = found.as_ref().map_or(&[][..], |found| found.get_ref());
+    let new = items.iter().filter(|item| !known.contains(item));
+    let new: Vec<String> = new.map(|item| toml::Value::from(item.as_str()).to_string()).collect();
     Ok(match found {
         _ if new.is_empty() => text.to_owned(),
-        Some(allow) => {
-            let behind_bracket = allow.span().start + 1;
+        Some(found) => {
+            let behind_bracket = found.span().start + 1;
             let (before, after) = text.split_at(behind_bracket);
             format!("{before}{}, {}", new.join(", "), after.trim_start_matches(' '))
         }
         // In front, where no table has begun yet.
-        None => format!("allow = [{}]\n{text}", new.join(", ")),
+        None => format!("{list} = [{}]\n{text}", new.join(", ")),
     })
 }
 
@@ -162,7 +194,7 @@ fn not_understood(path: &Path, text: &str, error: &toml::de::Error) -> CliError 
     let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
     CliError::usage(format!("{} cannot be understood.", path.display()))
         .because(format!("line {line}: {}", without_values(error.message())))
-        .next("Correct the file; its lines are `model`, `base-url`, `thinking`, `permission`, `allow` and a [keys] table.")
+        .next("Correct the file; its lines are `model`, `base-url`, `thinking`, `permission`, `allow`, a [keys] table and [mcp.NAME] tables.")
 }
 
 /// A message without what it quotes from the file: that may be a key.
@@ -237,7 +269,7 @@ mod tests {
             ("allow = ['a b']\n# end", "allow = ['a b']\n# end"),
         ];
         for (before, after) in cases {
-            let text = with_rules(before, &["a b".to_owned()]).expect("understood");
+            let text = with_items(before, "allow", &["a b".to_owned()]).expect("understood");
             assert_eq!(text, after);
             let config: Config = toml::from_str(&text).expect("still a configuration");
             assert!(config.allow.contains(&"a b".to_owned()));

@@ -47,6 +47,16 @@ impl<L: SessionLog> Session<L> {
     /// # Errors
     /// As the store.
     pub async fn establish<T: Tools>(&mut self, tools: &T, here: &Owner) -> Result<(), StoreError> {
+        self.establish_for(tools, here, false).await
+    }
+
+    /// The same; `goes_on` says whether somebody goes on with the interrupted work.
+    pub(crate) async fn establish_for<T: Tools>(
+        &mut self,
+        tools: &T,
+        here: &Owner,
+        goes_on: bool,
+    ) -> Result<(), StoreError> {
         let mut findings = Findings::default();
         let actions = self.state().in_force.open_actions.clone();
         for OpenAction { action, .. } in actions {
@@ -56,7 +66,7 @@ impl<L: SessionLog> Session<L> {
                 None => None,
             };
             let call = self.call_of(&action);
-            let begun = Begun { action: &action, call: call.as_ref(), before, here };
+            let begun = Begun { action: &action, call: call.as_ref(), before, here, goes_on };
             let output = match tools.establish(begun).await {
                 Settlement::Told(output) => output,
                 Settlement::Running(output) => {

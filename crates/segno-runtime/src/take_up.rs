@@ -89,7 +89,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         if let Some(exhausted) = self.count(standing).await? {
             return Ok(exhausted);
         }
-        self.session.establish(self.tools, &self.env.owner).await?;
+        self.session.establish_for(self.tools, &self.env.owner, true).await?;
         let running = self.session.left_open.take_running();
         self.settle().await?;
         self.tools.settled(&self.session.state().in_force).await;

@@ -154,6 +154,10 @@ pub struct Begun<'a> {
     pub before: Option<Vec<u8>>,
     /// This process: what was begun on another host or boot may be out of sight.
     pub here: &'a Owner,
+    /// Whether somebody goes on with the interrupted work: only then anything may be done about it that
+    /// is safe, e.g. sending a call again under an id that makes that harmless. After a user's stop, or in
+    /// front of a new input, it is only found out.
+    pub goes_on: bool,
 }
 
 /// What is known of an effect whose result was never recorded.

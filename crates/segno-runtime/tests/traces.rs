@@ -58,11 +58,19 @@ fn calls(ids: &[&str]) -> Vec<AssistantBlock> {
 
 /// A log in which calls have begun and the process is gone.
 async fn interrupted(store: &StrictStore, ids: &[&str]) {
+    interrupted_in(store, ids, None).await;
+}
+
+/// The same in a run that has no end; `stopping` when the user asked it to stop.
+async fn interrupted_in(store: &StrictStore, ids: &[&str], stopping: Option<bool>) {
     let mut session = Session::new(store.create(sessions::header(id())), clock());
     let reply = Message::Assistant(AssistantMessage::new(&model_ref(), calls(ids)));
     let said = [Message::User(UserMessage::text("go")), reply];
-    let said = said.map(|message| Body::Message(Box::new(message))).to_vec();
-    let records = session.append(said, Level::Synced).await.expect("it is written");
+    let run_of = |state| Body::Run(Run { run: 1, state });
+    let started = RunState::Started { attempt: 1, owner: String::new() };
+    let mut bodies: Vec<Body> = stopping.map(|_| run_of(started)).into_iter().collect();
+    bodies.extend(said.map(|message| Body::Message(Box::new(message))));
+    let records = session.append(bodies, Level::Synced).await.expect("it is written");
     let call_seq = records.last().map(Record::seq).expect("the reply");
     let actions = ids.iter().map(|call_id| {
         Body::Action(Box::new(Action {
@@ -77,7 +85,17 @@ async fn interrupted(store: &StrictStore, ids: &[&str]) {
             before: None,
         }))
     });
-    session.append(actions.collect(), Level::Synced).await.expect("it is written");
+    let mut bodies: Vec<Body> = actions.collect();
+    bodies.extend((stopping == Some(true)).then(|| run_of(RunState::Stopping { parked: vec![] })));
+    session.append(bodies, Level::Synced).await.expect("it is written");
+}
+
+async fn reopened(store: &StrictStore) -> Session<segno_testkit::strict_store::StrictLog> {
+    let held = store.open(&id()).await.expect("it opens");
+    match held.judge().await.expect("it is judged") {
+        Judged::Sound(opened) => Session::resume(opened, clock()),
+        Judged::Damaged(_) => panic!("it is sound"),
+    }
 }
 
 /// The model is told what was found out, and a result of recovery that only says "unknown" stays
@@ -102,6 +120,49 @@ async fn what_the_tools_find_out_is_what_the_model_is_told() {
         "result(lost Unknown Recovery)",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+/// Tools that only note whether somebody goes on.
+#[derive(Default)]
+struct Noting(std::sync::Mutex<Vec<bool>>);
+
+impl Tools for Noting {
+    fn specs(&self) -> Vec<ToolSpec> {
+        Vec::new()
+    }
+
+    async fn establish(&self, begun: Begun<'_>) -> Settlement {
+        self.0.lock().expect("not poisoned").push(begun.goes_on);
+        Settlement::Told(ToolOutput::new("nobody knows", true, Outcome::Unknown))
+    }
+
+    async fn run(&self, _: &ToolCall, _: ToolRun<'_>) -> ToolOutput {
+        ToolOutput::done("ran")
+    }
+}
+
+/// What was interrupted is done again, if at all, only by who goes on with it: not in front of a new
+/// input, and never behind a user's stop. Covers: G7, G9.
+#[tokio::test]
+async fn tools_are_told_whether_somebody_goes_on() {
+    for (stopping, new_input, goes_on) in
+        [(false, true, false), (true, true, false), (true, false, false), (false, false, true)]
+    {
+        let store = StrictStore::default();
+        interrupted_in(&store, &["a"], Some(stopping)).await;
+        let mut session = reopened(&store).await;
+        let (tools, stop) = (Noting::default(), Stop::never());
+        let model = PlannedModel::new(&[Say::Text("on it")]);
+        if new_input {
+            let input = UserMessage::text("go on");
+            run(&mut session, &model, &tools, env(&stop), input, &mut ()).await.expect("it runs");
+        } else {
+            let ended = take_up(&mut session, &model, &tools, env(&stop), &mut ()).await;
+            ended.expect("it runs");
+        }
+        let noted = tools.0.into_inner().expect("not poisoned");
+        assert!(!noted.is_empty() && noted.iter().all(|noted| *noted == goes_on), "{noted:?}");
     }
 }
 

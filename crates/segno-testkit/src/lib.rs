@@ -9,3 +9,4 @@ pub mod sim_clock;
 pub mod sim_disk;
 pub mod store_suite;
 pub mod strict_store;
+pub mod ticket_service;

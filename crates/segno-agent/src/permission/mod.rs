@@ -154,6 +154,8 @@ pub enum Wish {
     Write(PathBuf, Place),
     /// Runs a command.
     Command(CommandWish),
+    /// Calls a tool of another program.
+    External(ExternalWish),
     /// Touches nothing.
     Nothing,
 }
@@ -171,11 +173,25 @@ pub struct CommandWish {
     pub outside: Vec<PathBuf>,
 }
 
+/// A call of another program's tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalWish {
+    /// The tool, as the model knows it.
+    pub name: String,
+    /// The tool and its server, for people.
+    pub shown: String,
+    /// The arguments, as the model wrote them.
+    pub arguments: String,
+    /// Whether a server that the user trusts says that it only reads.
+    pub reads: bool,
+}
+
 /// What was remembered: the user's saved rules and this session's answers.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     rules: Vec<PrefixRule>,
     commands: HashSet<String>,
+    tools: HashSet<String>,
     paths: HashSet<PathBuf>,
     places: HashSet<PathBuf>,
     project_edits: bool,
@@ -214,6 +230,8 @@ impl Memory {
             Wish::Read(path, Reach::Secret) => vec![(Subject::Secret, self.paths.contains(path))],
             Wish::Write(path, place) => vec![self.write(path, *place)],
             Wish::Command(command) => self.command_subjects(command),
+            Wish::External(call) if call.reads => vec![(Subject::Read, false)],
+            Wish::External(call) => vec![(Subject::Run, self.tools.contains(&call.name))],
         }
     }
 
@@ -258,6 +276,10 @@ impl Memory {
                 Offers { session: Some(path.display().to_string()), always: vec![] }
             }
             Wish::Command(command) => self.command_offers(command),
+            Wish::External(call) if call.reads => Offers::default(),
+            Wish::External(call) => {
+                Offers { session: Some(format!("every call of {}", call.shown)), always: vec![] }
+            }
         }
     }
 
@@ -298,6 +320,9 @@ impl Memory {
             }
             Wish::Command(command) => {
                 self.commands.insert(command.text.clone());
+            }
+            Wish::External(call) => {
+                self.tools.insert(call.name.clone());
             }
             Wish::Nothing => {}
         }

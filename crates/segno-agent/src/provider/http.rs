@@ -178,7 +178,7 @@ fn is_loopback(url: &Url) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn client(base: &Url, connect: Duration) -> Result<Client, ModelError> {
+pub(crate) fn client(base: &Url, connect: Duration) -> Result<Client, ModelError> {
     static RING: Once = Once::new();
     RING.call_once(|| {
         // An embedder that has chosen its own provider keeps it.
@@ -216,7 +216,7 @@ fn auth(header: KeyHeader, key: &Secret) -> Result<(HeaderName, HeaderValue), Mo
 }
 
 /// The innermost cause: the outer layers only say that sending failed.
-fn cause(failure: reqwest::Error) -> String {
+pub(crate) fn cause(failure: reqwest::Error) -> String {
     if failure.is_timeout() {
         return "it took too long".to_owned();
     }

@@ -15,11 +15,12 @@ mod json;
 mod keys;
 mod openai_chat;
 mod openai_responses;
-mod sse;
+pub(crate) mod sse;
 mod thinking;
 mod wire;
 
 pub use discover::{Found, FoundBy, ModelInfo, discover, discover_at};
+pub(crate) use http::{cause as http_cause, client as http_client};
 pub use keys::{Credentials, KeySource, Secret};
 pub use wire::{Decoder, HttpRequest, Settings, Wire};
 

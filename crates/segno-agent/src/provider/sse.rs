@@ -5,16 +5,16 @@
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Event {
+pub(crate) struct Event {
     /// The `event:` field, if any.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The `data:` lines, joined by line feeds.
-    pub(super) data: String,
+    pub(crate) data: String,
 }
 
 /// Collects bytes into events.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     line: Vec<u8>,
     pending: Option<Event>,
     /// The last byte was a carriage return: a line feed that follows belongs to it.
@@ -25,7 +25,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Takes more bytes; gives the events that they complete.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for &byte in bytes {
             let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
@@ -40,7 +40,7 @@ impl Lines {
 
     /// The stream ended. Some servers leave out the last blank line, so what was collected counts;
     /// if it was cut, its data does not parse.
-    pub(super) fn finish(&mut self) -> Option<Event> {
+    pub(crate) fn finish(&mut self) -> Option<Event> {
         let dispatched = if self.line.is_empty() { None } else { self.end_line() };
         dispatched.or_else(|| self.pending.take())
     }

@@ -12,6 +12,13 @@ pub(crate) const SHOWN_TAIL: usize = 20 << 10;
 /// How much of the beginning is kept at most; as much again of the end.
 const KEPT_HALF: usize = 16 << 20;
 
+/// The text for the model, and the whole bytes where the text is not all of it.
+pub(crate) fn cut_text(bytes: &[u8]) -> (String, Option<Vec<u8>>) {
+    let mut collected = Collected::new();
+    collected.push(bytes);
+    collected.finish()
+}
+
 /// Output as it is collected.
 #[derive(Debug)]
 pub(crate) struct Collected {

@@ -13,6 +13,7 @@ mod diff;
 mod edit;
 mod edits;
 mod error;
+mod external;
 mod find;
 mod grep;
 mod ls;
@@ -32,12 +33,17 @@ pub(crate) use restore::{EditFacts, Restoring};
 pub use supervised::Supervision;
 pub use workspace::Place;
 
+use crate::mcp::{self, Servers};
 use crate::permission::command::judge;
 use crate::permission::{CommandWish, Decision, Memory, Mode, Offers, PrefixRule, Wish, refusal};
 pub(crate) use change::Old;
 use change::{Change, Temps};
+pub(crate) use cut::cut_text;
 use edits::Edits;
 use error::ToolError;
+pub(crate) use error::stop_text;
+use external::External;
+pub(crate) use read::MAX_IMAGE;
 use request::Request;
 use segno_model::checkpoint::{Background, Checkpoint};
 use segno_model::context::UNKNOWN_OUTCOME;
@@ -117,6 +123,8 @@ pub struct ToolboxConfig {
     pub hidden_env: Vec<String>,
     /// Where commands are supervised; none, and nobody can tell after a crash what became of one.
     pub supervision: Option<Supervision>,
+    /// Servers whose tools are offered, too.
+    pub servers: Option<Arc<Servers>>,
     /// Who asks; nobody in a run without a terminal, where what would ask is refused.
     pub asker: Option<Arc<dyn Asker>>,
 }
@@ -130,6 +138,7 @@ pub struct Toolbox {
     mode: Mutex<Mode>,
     memory: Mutex<Memory>,
     edits: Arc<Edits>,
+    external: External,
 }
 
 type ToolCallKey = (String, String, String);
@@ -157,6 +166,7 @@ impl Toolbox {
             asker: config.asker,
             mode: Mutex::new(config.mode),
             memory: Mutex::new(Memory::new(config.rules)),
+            external: External::new(config.servers),
             edits: Arc::new(Edits::new(Temps::new(&config.session.0, &config.session.1))),
         }
     }
@@ -178,6 +188,10 @@ impl Toolbox {
         if matches!(&request, Request::Bash(args) if args.background) && self.commands.is_none() {
             let why = "commands cannot run in the background here; leave `background` out";
             return Err(ToolError::Refused(why.to_owned()));
+        }
+        if let Request::External(call) = &request {
+            let wish = Wish::External(self.external.wish(call)?);
+            return Ok(Examined { request, wish, change: None, not_yet: None });
         }
         let workspace = Arc::clone(&self.workspace);
         blocking(move || {
@@ -215,6 +229,7 @@ impl Toolbox {
             Request::Bash(_) => ReplayClass::Opaque,
             Request::Background(args) if args.stop => ReplayClass::Opaque,
             Request::Write(_) | Request::Edit(_) => ReplayClass::Verified,
+            Request::External(call) => self.external.class(call),
             _ => ReplayClass::Read,
         };
         let Wish::Write(path, _) = &examined.wish else { return ToolPlan::new(class) };
@@ -271,6 +286,11 @@ impl Toolbox {
                     _ => format!("Read {shown}, outside of the project"),
                 }
             }
+            Wish::External(wish) => {
+                let end = wish.arguments.floor_char_boundary(MAX_PREVIEW);
+                let arguments = wish.arguments.get(..end).unwrap_or_default();
+                format!("Call {} with {arguments}", wish.shown)
+            }
             Wish::Nothing => String::new(),
         }
     }
@@ -318,6 +338,7 @@ impl Toolbox {
             (Request::Bash(args), None) => {
                 return bash::run(&self.workspace, &self.hidden_env, args, run).await;
             }
+            (Request::External(call), _) => return Ok(self.external.run(call, &run.stop).await),
             (Request::Background(args), Some(commands)) => {
                 return commands.background(args, &run.stop).await;
             }
@@ -345,7 +366,9 @@ impl Toolbox {
 
 impl Tools for Toolbox {
     fn specs(&self) -> Vec<ToolSpec> {
-        request::specs(self.commands.is_some())
+        let mut specs = request::specs(self.commands.is_some());
+        specs.extend(self.external.specs());
+        specs
     }
 
     async fn judge(&self, call: &ToolCall) -> Verdict {
@@ -373,6 +396,7 @@ impl Tools for Toolbox {
                     Err(error) => Err(error),
                 }
             }
+            Ok(Request::External(call)) => return Ok(self.external.prepare(&call, given)),
             Ok(Request::Bash(args)) => self.prepare_command(call, &args, given).await,
             _ => return Ok(given),
         };
@@ -384,6 +408,7 @@ impl Tools for Toolbox {
             // What stays is removed with what is recorded.
             let _ = dir.remove();
         }
+        self.external.discard(call);
         let (edits, call) = (Arc::clone(&self.edits), call.clone());
         let discarded = tokio::task::spawn_blocking(move || edits.discard(&call));
         let _ = discarded.await;
@@ -397,6 +422,9 @@ impl Tools for Toolbox {
             }
             ("bash", Some(commands)) if action.class == ReplayClass::Supervised => {
                 commands.establish(action, here).await
+            }
+            (name, _) if mcp::is_external(name) => {
+                Settlement::Told(self.external.establish(&begun).await)
             }
             _ => Settlement::Told(ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown)),
         }
@@ -442,7 +470,7 @@ fn look(workspace: &Workspace, request: Request, cancel: &Cancel) -> Result<Tool
         Request::Background(_) => {
             Err(ToolError::Refused("there are no background commands here".to_owned()))
         }
-        Request::Write(_) | Request::Edit(_) | Request::Bash(_) => {
+        Request::Write(_) | Request::Edit(_) | Request::Bash(_) | Request::External(_) => {
             Err(ToolError::Refused("this tool cannot be run here".to_owned()))
         }
     }
@@ -469,7 +497,9 @@ fn wish(workspace: &Workspace, request: &Request) -> Result<Wish, ToolError> {
             let place = workspace.place(&path);
             return Ok(Wish::Write(path, place));
         }
-        Request::Todo(_) | Request::Background(_) => return Ok(Wish::Nothing),
+        Request::Todo(_) | Request::Background(_) | Request::External(_) => {
+            return Ok(Wish::Nothing);
+        }
     };
     let path = workspace.resolve(path.unwrap_or("."))?;
     let reach = workspace.reach(&path);

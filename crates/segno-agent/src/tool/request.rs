@@ -6,6 +6,7 @@
 use super::error::ToolError;
 use super::supervised::background;
 use super::{bash, edit, find, grep, ls, read, todo, write};
+use crate::mcp;
 use segno_model::record::ToolCall;
 use segno_runtime::ToolSpec;
 use serde::de::DeserializeOwned;
@@ -23,6 +24,8 @@ pub(crate) enum Request {
     Ls(ls::Args),
     Todo(todo::Args),
     Background(background::Args),
+    /// A call of another program's tool, which understands it itself.
+    External(ToolCall),
 }
 
 /// The tools' names, in the order in which they are told.
@@ -50,6 +53,7 @@ impl Request {
                 args.check()?;
                 Self::Background(args)
             }
+            name if mcp::is_external(name) => Self::External(call.clone()),
             other => {
                 let names = NAMES.join(", ");
                 return Err(ToolError::Arguments(format!(

@@ -3,6 +3,7 @@
 //! Responsible for: making calls as the runtime does. Must not: assert on a tool's behaviour.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use segno_agent::mcp::Servers;
 use segno_agent::permission::{Mode, PrefixRule};
 use segno_agent::tool::{Asker, Asking, Question, Reply, Supervision, Toolbox, ToolboxConfig};
 use segno_model::record::{Block, ToolCall};
@@ -36,13 +37,23 @@ impl Place {
         Self::made(mode, asker, rules, false)
     }
 
+    pub(crate) fn with_servers(
+        mode: Mode,
+        asker: Option<Arc<dyn Asker>>,
+        servers: Option<Arc<Servers>>,
+    ) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self::in_directory(directory, mode, asker, &[], (false, servers))
+    }
+
     fn made(mode: Mode, asker: Option<Arc<dyn Asker>>, rules: &[&str], supervised: bool) -> Self {
-        Self::in_directory(tempfile::tempdir().unwrap(), mode, asker, rules, supervised)
+        let directory = tempfile::tempdir().unwrap();
+        Self::in_directory(directory, mode, asker, rules, (supervised, None))
     }
 
     /// The same place as another process finds it, in mode `all`, supervised.
     pub(crate) fn reopened(self) -> Self {
-        Self::in_directory(self.directory, Mode::All, None, &[], true)
+        Self::in_directory(self.directory, Mode::All, None, &[], (true, None))
     }
 
     fn in_directory(
@@ -50,7 +61,7 @@ impl Place {
         mode: Mode,
         asker: Option<Arc<dyn Asker>>,
         rules: &[&str],
-        supervised: bool,
+        (supervised, servers): (bool, Option<Arc<Servers>>),
     ) -> Self {
         let at = |name: &str| {
             let path = directory.path().canonicalize().unwrap().join(name);
@@ -67,6 +78,7 @@ impl Place {
             rules: rules.iter().filter_map(|r| PrefixRule::parse(r)).collect(),
             hidden_env: vec!["SEGNO_TEST_KEY".to_owned()],
             supervision: supervised.then(|| supervision(at("segno").join("actions"))),
+            servers,
             asker,
         });
         Self { directory, calls: AtomicU32::new(0), tools }

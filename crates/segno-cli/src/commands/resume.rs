@@ -149,6 +149,7 @@ async fn without_words(
         return Err(needs_terminal(&format!("{} resume {id} -- PROMPT", home.command())));
     }
     engine.enter(&session).await?;
+    engine.start_approved_servers().await;
     take_up(&engine, session, &args.agent, screen).await
 }
 
@@ -166,6 +167,7 @@ async fn in_a_script(
         return without_words(session, args, engine, screen).await;
     };
     engine.enter(&session).await?;
+    engine.start_approved_servers().await;
     let prompt = Prompt { words: prompt.to_owned(), piped: String::new() };
     one_shot(&engine, session, &prompt, &args.agent, false, screen).await
 }

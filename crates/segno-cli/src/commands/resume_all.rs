@@ -210,6 +210,7 @@ async fn one(
         return Ok(None);
     }
     engine.enter(&session).await?;
+    engine.start_approved_servers().await;
     let stored = session.state().in_force.clone();
     let choice =
         Wanted::decide(args, Some(&stored), &engine.config)?.settle(&engine.credentials).await?;

@@ -31,6 +31,7 @@ pub async fn run(args: &RunArgs, home: Home, screen: &mut Screen) -> Result<Exit
     let prompt = Prompt::read(&args.prompt)?;
     let mut engine = Engine::load(home).await?;
     let session = session(&mut engine, args).await?;
+    engine.start_approved_servers().await;
     one_shot(&engine, session, &prompt, &args.agent, args.json, screen).await
 }
 

@@ -4,10 +4,12 @@
 //! sessions, the same way for both. Must not: print, or hold any rule about records.
 
 mod model;
+mod servers;
 mod signals;
 mod watch;
 
 pub use model::{ModelChoice, Wanted, default_model, offer};
+pub use servers::{Unapproved, tell as tell_servers};
 pub use signals::Signals;
 pub use watch::{JsonWatch, TextWatch, call_line, end_sentence};
 
@@ -19,9 +21,10 @@ use crate::home::Home;
 use crate::price;
 use crate::stores::{Log, Stores};
 use segno_agent::attach::Places;
+use segno_agent::mcp::Servers;
 use segno_agent::permission::{Mode, PrefixRule};
 use segno_agent::project::Project;
-use segno_agent::provider::{Credentials, ProviderId, Secret};
+use segno_agent::provider::{Credentials, Secret};
 use segno_agent::supervisor::this_program;
 use segno_agent::tool::{Asker, Supervision, Toolbox, ToolboxConfig};
 use segno_agent::{Agent, Surroundings, World, instructions};
@@ -49,6 +52,10 @@ pub struct Engine {
     pub cwd: PathBuf,
     /// What is known of it.
     pub project: Project,
+    /// Servers of tools, as far as they were started.
+    servers: Option<Arc<Servers>>,
+    /// The place for which they were.
+    servers_of: Option<PathBuf>,
 }
 
 /// A session that was opened for work.
@@ -75,7 +82,9 @@ impl Engine {
         let keys = keys.filter_map(|(name, key)| Some((name.clone(), Secret::new(key)?)));
         let credentials = Credentials::from_env(keys.collect());
         let project = Project::look(&cwd).await;
-        Ok(Self { stores: Stores::new(home), config, credentials, cwd, project })
+        let (servers, servers_of) = (None, None);
+        let stores = Stores::new(home);
+        Ok(Self { stores, config, credentials, cwd, project, servers, servers_of })
     }
 
     /// Line 1 of a new session of this project.
@@ -195,15 +204,12 @@ impl Engine {
             own: [Some(home.data.clone()), config_dir].into_iter().flatten().collect(),
             mode,
             rules: self.config.allow.iter().filter_map(|rule| PrefixRule::parse(rule)).collect(),
-            hidden_env: ProviderId::ALL
-                .iter()
-                .flat_map(|p| p.key_variables())
-                .map(|name| (*name).to_owned())
-                .collect(),
+            hidden_env: servers::hidden_env(),
             supervision: Some(Supervision {
                 actions: session.log().actions_dir(),
                 supervisor: vec![this_program().into(), SUPERVISE.into()],
             }),
+            servers: self.servers.clone(),
             asker,
         });
         let inbox = StoreInbox { store: self.stores.files.clone(), id: session.id().clone() };

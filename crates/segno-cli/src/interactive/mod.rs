@@ -14,6 +14,7 @@ mod keyboard;
 mod left_open;
 mod opening;
 mod recent;
+mod servers;
 mod shell;
 mod slash;
 
@@ -105,6 +106,7 @@ impl<'a> Interactive<'a> {
     ) -> Result<Self, CliError> {
         let mode = engine.mode(args)?;
         engine.move_to(arrival.cwd.clone()).await;
+        servers::start(&mut engine, &keyboard, screen).await?;
         let completes_in = Arc::new(Mutex::new(arrival.cwd.clone()));
         let prompt = open_prompt(&engine, &signals, Arc::clone(&completes_in), screen);
         let agent = seat(&engine, &keyboard, &signals, arrival.session, mode);
@@ -301,6 +303,7 @@ impl<'a> Interactive<'a> {
     async fn switch(&mut self, arrival: Arrival) -> Result<(), CliError> {
         self.engine.read_config()?;
         self.engine.move_to(arrival.cwd).await;
+        servers::start(&mut self.engine, &self.keyboard, self.screen).await?;
         self.completes_in
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

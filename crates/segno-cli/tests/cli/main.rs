@@ -25,6 +25,7 @@ mod lifecycle;
 mod list;
 mod machine;
 mod markdown;
+mod mcp;
 mod picker;
 mod place;
 mod power_loss;
