@@ -6,8 +6,10 @@
 //! with the code.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 struct Sabotage {
     /// The safeguard that is gone.
@@ -24,6 +26,12 @@ const RUNTIME: &[&str] = &["-p", "segno-runtime"];
 const CRASHES: &[&str] = &["-p", "segno-store", "--test", "crashes"];
 const PROCESSES: &[&str] = &["-p", "segno-store", "--test", "processes", "--test", "conformance"];
 const MODEL: &[&str] = &["-p", "segno-model"];
+const SUPERVISED: &[&str] = &["-p", "segno-agent", "--test", "supervised"];
+const CHANGES: &[&str] = &["-p", "segno-agent", "--lib", "change::"];
+const INBOX: &[&str] = &["-p", "segno-store", "--test", "inbox"];
+
+/// How long one set of tests may take; what hangs without its safeguard is caught as well.
+const DEADLINE_SECONDS: u32 = 600;
 
 const ALL: &[Sabotage] = &[
     Sabotage {
@@ -31,7 +39,7 @@ const ALL: &[Sabotage] = &[
         file: "crates/segno-store/src/writer.rs",
         from: "        self.file\n            .sync_data()\n",
         to: "        std::io::Result::Ok(())\n",
-        tests: &[CRASHES, PROOF],
+        tests: &[PROOF, CRASHES],
     },
     Sabotage {
         without: "no sync of directories",
@@ -96,6 +104,48 @@ const ALL: &[Sabotage] = &[
         to: "        self.show();\n",
         tests: &[PROOF, RUNTIME],
     },
+    Sabotage {
+        without: "no claim: a supervisor starts its command whoever has the claim",
+        file: "crates/segno-agent/src/supervisor/serve.rs",
+        from: "        Ok(false) => return Err(GivenUp::LostClaim),\n",
+        to: "        Ok(false) => {}\n",
+        tests: &[SUPERVISED],
+    },
+    Sabotage {
+        without: "markers are inferred: work without an end counts as finished",
+        file: "crates/segno-model/src/standing.rs",
+        from: "    Row { standing: Standing::Interrupted, matches: |f| !f.asked && f.runs() },\n",
+        to: "    Row { standing: Standing::Finished, matches: |f| !f.asked && f.runs() },\n",
+        tests: &[MODEL, RUNTIME],
+    },
+    Sabotage {
+        without: "a stop is not recorded before anything is signalled",
+        file: "crates/segno-runtime/src/run.rs",
+        from: "        if kind == StopKind::Shutdown || noted {\n",
+        to: "        if kind == StopKind::Shutdown || noted || true {\n",
+        tests: &[RUNTIME],
+    },
+    Sabotage {
+        without: "an admission is not durable when it is acknowledged",
+        file: "crates/segno-store/src/inbox/mod.rs",
+        from: "        .and_then(|()| temp.file.sync_all())\n",
+        to: "",
+        tests: &[INBOX, PROOF],
+    },
+    Sabotage {
+        without: "what recovery finds done is not made durable",
+        file: "crates/segno-agent/src/tool/change/establish.rs",
+        from: "        if make_durable(&path).is_err() {\n",
+        to: "        if false && make_durable(&path).is_err() {\n",
+        tests: &[CHANGES],
+    },
+    Sabotage {
+        without: "an edit does not check what it replaced",
+        file: "crates/segno-agent/src/tool/change/replace.rs",
+        from: "    steps(\"exchanged\");\n",
+        to: "    steps(\"exchanged\");\n    return Ok(());\n",
+        tests: &[CHANGES],
+    },
 ];
 
 /// `sabotage [WORD]`: all of them, or those whose name holds the word.
@@ -140,26 +190,59 @@ fn caught_by(root: &Path, tree: &Path, sabotage: &Sabotage) -> Result<Option<Str
 
 /// The names of the tests that fail.
 fn failing(tree: &Path, tests: &[&str]) -> Result<Option<String>, String> {
-    let output = Command::new(env!("CARGO"))
+    let mut command = Command::new(env!("CARGO"));
+    command
         .args(["test", "--locked", "--no-fail-fast"])
         .args(tests)
         .env("CARGO_TARGET_DIR", tree.with_file_name("build"))
         .env("RUSTFLAGS", "-A warnings")
-        .current_dir(tree)
-        .output()
-        .map_err(|e| format!("cargo could not be started: {e}"))?;
-    if output.status.success() {
-        return Ok(None);
+        .current_dir(tree);
+    let (ended, out, err) = run_to_the_end(&mut command, &tree.with_file_name("output"))?;
+    match ended {
+        Some(true) => return Ok(None),
+        None => return Ok(Some("tests that do not come to an end".to_owned())),
+        Some(false) => {}
     }
-    let out = String::from_utf8_lossy(&output.stdout);
     let failed =
         out.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
     let failed: Vec<&str> = failed.collect();
     match failed.as_slice() {
-        [] => Err(format!("it does not build: {}", String::from_utf8_lossy(&output.stderr))),
+        [] => Err(format!("it does not build: {err}")),
         [first] => Ok(Some((*first).to_owned())),
         [first, ..] => Ok(Some(format!("{first} and {} more", failed.len() - 1))),
     }
+}
+
+/// Runs a command; whether it succeeded, or none when it was ended at the deadline. Its output goes through
+/// files, so that whatever it writes never holds it up.
+fn run_to_the_end(
+    command: &mut Command,
+    output: &Path,
+) -> Result<(Option<bool>, String, String), String> {
+    let [out, err] = ["out", "err"].map(|kind| output.with_extension(kind));
+    let create =
+        |path: &Path| fs::File::create(path).map_err(|e| format!("{}: {e}", path.display()));
+    command.stdout(create(&out)?).stderr(create(&err)?).process_group(0);
+    let mut child = command.spawn().map_err(|e| format!("cargo could not be started: {e}"))?;
+    let mut ended = None;
+    for _ in 0..DEADLINE_SECONDS * 5 {
+        ended = child.try_wait().map_err(|e| e.to_string())?;
+        if ended.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    if ended.is_none() {
+        // With everything that it started.
+        let group = format!("-{}", child.id());
+        let _ = Command::new("kill").args(["-9", "--", &group]).status();
+        let _ = child.wait();
+    }
+    Ok((ended.map(|status| status.success()), read_lossy(&out), read_lossy(&err)))
+}
+
+fn read_lossy(path: &Path) -> String {
+    fs::read(path).map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into())
 }
 
 /// All files of the project that git knows or would know, as they are now.
