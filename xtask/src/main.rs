@@ -15,12 +15,13 @@ mod tidy;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate | soak | sabotage\n\
-    test      every test: unit, integration, crash, documentation, the example, the three proofs\n\
+const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate | orders | soak | sabotage\n\
+    test      every test: unit, integration, crash, documentation, the example, the proofs\n\
     tidy      headers, sizes, crate direction, links, coverage page, forbidden words\n\
     bench     speed budgets, in a release build; names choose measures\n\
     crash     what power loss can leave, recovered: [--states N] [--only WORKLOAD:MOMENT:STATE]\n\
     simulate  lives of processes by seed: [--seeds N] [--seed N]\n\
+    orders    two processes on one session in every order: [--switches N]\n\
     soak      processes killed at random moments: [--kills N] [--seed N]\n\
     sabotage  the suite must fail when one safeguard is taken away: [WORD]";
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&root(), &rest),
         "crash" => proof::crash(&root(), &rest),
         "simulate" => proof::simulate(&root(), &rest),
+        "orders" => proof::orders(&root(), &rest),
         "soak" => proof::soak(&root(), &rest),
         "sabotage" => sabotage::run(&root(), &rest),
         "tidy" => tidy::run(&root()),

@@ -10,11 +10,15 @@ use std::process::Command;
 const STATES: u64 = 2_000_000;
 /// Seeds that are tried in CI.
 const SEEDS: u64 = 20_000;
+/// How often two processes take turns at most in CI.
+const SWITCHES: u64 = 2;
 /// Kills of real processes in CI.
 const KILLS: u64 = 1_000;
 
 /// The states and the lives are in an optimised build, with the checks of a development one.
 const PROOF: &[&str] = &["--profile", "proof", "-p", "segno-runtime", "--test", "proof"];
+/// Two processes on one disk.
+const ORDERS: &[&str] = &["--profile", "proof", "-p", "segno-store", "--test", "interleavings"];
 /// Processes are those that the other tests use.
 const CLI: &[&str] = &["-p", "segno-cli", "--test", "cli"];
 
@@ -29,6 +33,12 @@ pub(crate) fn crash(root: &Path, args: &[String]) -> Result<String, String> {
 pub(crate) fn simulate(root: &Path, args: &[String]) -> Result<String, String> {
     let given = options(args, &[("--seeds", "SEGNO_SEEDS"), ("--seed", "SEGNO_SEED")])?;
     run(root, (PROOF, "simulation::"), given, ("SEGNO_SEEDS", SEEDS))
+}
+
+/// `orders [--switches N]`.
+pub(crate) fn orders(root: &Path, args: &[String]) -> Result<String, String> {
+    let given = options(args, &[("--switches", "SEGNO_SWITCHES")])?;
+    run(root, (ORDERS, ""), given, ("SEGNO_SWITCHES", SWITCHES))
 }
 
 /// `soak [--kills N] [--seed N]`.

@@ -20,6 +20,7 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
     let proofs = [
         crate::proof::crash(root, &[]),
         crate::proof::simulate(root, &[]),
+        crate::proof::orders(root, &[]),
         crate::proof::soak(root, &[]),
     ];
     for proof in &proofs {

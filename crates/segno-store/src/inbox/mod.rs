@@ -175,10 +175,12 @@ impl<'a, D: Disk> LockedTemp<'a, D> {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(write_error("creating", &path, e)),
             };
-            if file.try_lock().map_err(|e| store_error("locking", &path, e))? {
+            let locked = file.try_lock().map_err(|e| store_error("locking", &path, e))?;
+            let ours = file.meta().map_err(|e| store_error("looking at", &path, e))?;
+            if locked && disk.meta(&path).is_ok_and(|named| named.id == ours.id) {
                 return Ok(Self { disk, path, file });
             }
-            // Somebody who sweeps was faster, and removes it.
+            // Somebody who sweeps was faster, and removes it or has removed it.
         }
     }
 }

@@ -24,10 +24,12 @@ mod file;
 mod power;
 mod states;
 mod tree;
+mod turns;
 
 pub use faults::{Fault, OpKind};
 pub use file::SimFile;
 pub use states::CrashStates;
+pub use turns::{Order, Process, in_every_order};
 
 use crate::sim_disk::tree::World;
 use segno_store::disk::{Disk, Entry, Medium, Meta, Writes};
@@ -40,6 +42,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct SimDisk {
     world: Arc<Mutex<World>>,
     meanwhile: Arc<Mutex<Meanwhile>>,
+    /// When processes take turns: this one's place.
+    turn: Option<turns::Turn>,
 }
 
 /// What another process does in between.
@@ -62,7 +66,7 @@ impl SimDisk {
     }
 
     fn of(world: World) -> Self {
-        Self { world: Arc::new(Mutex::new(world)), meanwhile: Arc::default() }
+        Self { world: Arc::new(Mutex::new(world)), meanwhile: Arc::default(), turn: None }
     }
 
     /// Another process does this right before the next attempt to lock a file, which was opened by then.
@@ -77,7 +81,15 @@ impl SimDisk {
         }
     }
 
+    /// The same disk for a process that waits for its turn before each step.
+    fn in_turn(&self, turn: turns::Turn) -> Self {
+        Self { turn: Some(turn), ..self.clone() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, World> {
+        if let Some(turn) = &self.turn {
+            turn.wait();
+        }
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
