@@ -4,6 +4,7 @@
 //! decide anything, or show stored text uncleaned.
 
 use crate::error::ExitCode;
+use crate::interactive::prompt_lines;
 use crate::terminal::markdown::Markdown;
 use crate::terminal::{Screen, Text, Tone, clean, diff};
 use segno_model::Record;
@@ -114,6 +115,11 @@ impl<'a> TextWatch<'a> {
             Body::Message(message) => match &**message {
                 Message::Tool(result) => self.result(result),
                 Message::Assistant(_) => self.settle(),
+                Message::User(user) if user.input_id.is_some() => {
+                    let text: String = user.content.iter().map(block_text).collect();
+                    self.settle();
+                    self.screen.lines(prompt_lines(&text));
+                }
                 Message::User(_) => {}
             },
             Body::Task(task) => self.task(task),

@@ -69,6 +69,11 @@ impl Keyboard {
         self.shared.terminal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The terminal, if nobody reads it now.
+    pub fn lend_if_free(&self) -> Option<MutexGuard<'_, ()>> {
+        self.shared.terminal.try_lock().ok()
+    }
+
     /// What was typed before a question was shown.
     pub fn take_typed_ahead(&self) -> String {
         std::mem::take(&mut *self.typed_ahead())

@@ -3,15 +3,17 @@
 //! Responsible for: the loop from a line to what it does, the turn of a prompt, and how it begins and ends.
 //! Must not: know records or wires; commands are in `actions`, taking up a session in `opening`.
 //!
-//! While the model works the terminal collects lines as usual, but echoes nothing: Ctrl-C is a signal, and
-//! what is typed waits, unseen, for the next line. Nothing that was typed ahead answers a question (`keyboard`).
+//! While the model works the terminal collects lines as usual, but echoes nothing: Ctrl-C is a signal, lines
+//! that are ended go to the turn (`meanwhile`), and what is not ended waits for the next line. Nothing that was typed ahead answers a question (`keyboard`).
 
 mod actions;
 mod asker;
 mod choosing;
 mod damage;
+mod inbox;
 mod keyboard;
 mod left_open;
+mod meanwhile;
 mod opening;
 mod recent;
 mod servers;
@@ -22,6 +24,7 @@ pub use asker::TerminalAsker;
 pub use choosing::choose;
 pub use keyboard::{Keyboard, Pressed};
 pub use opening::{Arrival, Desk, key_line};
+pub use recent::prompt_lines;
 
 use crate::args::AgentArgs;
 use crate::engine::{Engine, ModelChoice, Signals, TextWatch, end_sentence, resume_command};
@@ -40,10 +43,17 @@ use segno_model::store::Clock as _;
 use segno_runtime::{ModelError, ModelErrorKind, Session};
 use segno_store::SystemClock;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use inbox::Typing;
 
 /// A turn that took longer rings the bell when it ends.
 const LONG_TURN_MS: i64 = 10_000;
+
+/// How often it is looked whether others sent something.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What stands before the line.
 const LABEL: &str = ">";
@@ -88,6 +98,12 @@ pub struct Interactive<'a> {
     draft: String,
     /// The prompt that was not sent because a file of it is not there.
     refused: Option<String>,
+    /// Breaks the reading of a line off.
+    wake: Arc<AtomicBool>,
+    /// What the inbox was when it was attended last.
+    mark: u64,
+    /// Inputs that wait since a turn did not end well, and that the person knows of.
+    looked_at: Vec<String>,
     last_end: Option<RunEnd>,
 }
 
@@ -108,7 +124,8 @@ impl<'a> Interactive<'a> {
         engine.move_to(arrival.cwd.clone()).await;
         servers::start(&mut engine, &keyboard, screen).await?;
         let completes_in = Arc::new(Mutex::new(arrival.cwd.clone()));
-        let prompt = open_prompt(&engine, &signals, Arc::clone(&completes_in), screen);
+        let wake = Arc::new(AtomicBool::new(false));
+        let prompt = open_prompt(&engine, Arc::clone(&wake), Arc::clone(&completes_in), screen);
         let agent = seat(&engine, &keyboard, &signals, arrival.session, mode);
         Ok(Self {
             engine,
@@ -125,6 +142,9 @@ impl<'a> Interactive<'a> {
             ran: Vec::new(),
             draft: String::new(),
             refused: None,
+            wake,
+            mark: 0,
+            looked_at: Vec::new(),
             last_end: None,
         })
     }
@@ -135,6 +155,7 @@ impl<'a> Interactive<'a> {
     /// When the terminal fails.
     pub async fn run(mut self, first: Option<&str>) -> Result<ExitCode, CliError> {
         self.greet();
+        self.offer_stale().await;
         let mut next = first.map(|text| Line::Text(text.to_owned()));
         if let Some(text) = first {
             self.screen.lines(recent::prompt_lines(text));
@@ -144,10 +165,18 @@ impl<'a> Interactive<'a> {
         while !self.signals.is_leaving() {
             let line = match next.take() {
                 Some(line) => line,
-                None => self.read().await?,
+                None => match self.attend().await {
+                    Err(_) => break,
+                    Ok(Some(input)) => {
+                        self.work(Work::Prompt(input)).await;
+                        continue;
+                    }
+                    Ok(None) => self.read().await?,
+                },
             };
             let after = match line {
                 Line::Eof | Line::Interrupt => After::Leave,
+                Line::Woken => After::Stay,
                 Line::Text(text) => self.turn(&text).await,
                 Line::Shell(command) => self.shell(&command).await,
                 Line::Command { name, args } => self.command(&name, &args).await,
@@ -179,7 +208,7 @@ impl<'a> Interactive<'a> {
         let draft = std::mem::take(&mut self.draft) + &self.keyboard.take_typed_ahead();
         let keyboard = self.keyboard.clone();
         self.screen.flush();
-        let reading = tokio::task::spawn_blocking(move || {
+        let mut reading = tokio::task::spawn_blocking(move || {
             let _terminal = keyboard.lend();
             if !draft.is_empty() {
                 prompt.prefill(&draft);
@@ -187,7 +216,17 @@ impl<'a> Interactive<'a> {
             let line = prompt.read(LABEL, &mut Screen::stdout());
             (prompt, line)
         });
-        let (prompt, line) = reading.await.map_err(|e| gone().because(e))?;
+        let read = loop {
+            tokio::select! {
+                read = &mut reading => break read,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            if self.signals.is_leaving() || self.inbox_mark().await != self.mark {
+                self.wake.store(true, Ordering::SeqCst);
+            }
+        };
+        self.wake.store(false, Ordering::SeqCst);
+        let (prompt, line) = read.map_err(|e| gone().because(e))?;
         self.prompt = Some(prompt);
         self.screen.measure();
         // A terminal that fails is one that was closed.
@@ -206,7 +245,7 @@ impl<'a> Interactive<'a> {
         self.work(Work::Prompt(UserMessage { content, ..UserMessage::default() })).await
     }
 
-    /// A turn, to the end of its run.
+    /// A turn, to the end of its run. What is typed meanwhile is sent to it.
     async fn work(&mut self, work: Work) -> After {
         let began = SystemClock.now();
         let stop = self.signals.begin_turn();
@@ -215,14 +254,19 @@ impl<'a> Interactive<'a> {
         self.agent.set_surroundings(self.engine.surroundings());
         let quiet = Quiet::begin();
         let mut watch = TextWatch::new(self.screen);
-        let name = &self.choice.model;
-        let ended = match work {
-            Work::Prompt(input) => {
-                self.agent.prompt(&self.model, name, input, &stop, &mut watch).await.map(Some)
+        let (name, id) = (&self.choice.model, self.agent.session.id().clone());
+        let run = async {
+            match work {
+                Work::Prompt(input) => {
+                    self.agent.prompt(&self.model, name, input, &stop, &mut watch).await.map(Some)
+                }
+                Work::TakeUp => self.agent.take_up(&self.model, name, &stop, &mut watch).await,
             }
-            Work::TakeUp => self.agent.take_up(&self.model, name, &stop, &mut watch).await,
         };
+        let typing = Typing { keyboard: &self.keyboard, signals: &self.signals };
+        let (ended, later) = typing.beside(run, &self.engine.stores, &id).await;
         watch.settle();
+        self.draft.push_str(&later.join("\n"));
         self.signals.end_turn();
         // A question that a stop ended puts the terminal back first.
         drop(self.keyboard.lend());
@@ -241,6 +285,11 @@ impl<'a> Interactive<'a> {
         }
         if SystemClock.now().0 - began.0 > LONG_TURN_MS {
             self.screen.bell();
+        }
+        if self.last_end == Some(RunEnd::Completed) {
+            self.looked_at.clear();
+        } else {
+            self.hold_back().await;
         }
         self.screen.flush();
         After::Stay
@@ -312,7 +361,9 @@ impl<'a> Interactive<'a> {
         self.choice = arrival.choice;
         self.model = arrival.model;
         self.last_end = None;
+        self.looked_at.clear();
         self.greet();
+        self.offer_stale().await;
         self.left_open().await;
         Ok(())
     }
@@ -339,7 +390,7 @@ fn seat(
 
 fn open_prompt(
     engine: &Engine,
-    signals: &Signals,
+    wake: Arc<AtomicBool>,
     completes_in: Arc<Mutex<PathBuf>>,
     screen: &mut Screen,
 ) -> Prompt {
@@ -352,7 +403,7 @@ fn open_prompt(
             files(&cwd, home.as_deref(), typed)
         }),
         editor: editor_command(&|name| std::env::var(name).ok()),
-        stop: signals.leaving(),
+        stop: wake,
         dumb: std::env::var("TERM").is_ok_and(|term| term == "dumb"),
     };
     let (prompt, trouble) = Prompt::open(setup, screen.look().colour);

@@ -55,7 +55,7 @@ pub(super) fn prompt_text(user: &UserMessage) -> String {
 
 /// A prompt as it stood on the line, cut when it is long.
 #[must_use]
-pub(super) fn prompt_lines(text: &str) -> Vec<Text> {
+pub fn prompt_lines(text: &str) -> Vec<Text> {
     let cleaned = clean::block(text);
     let all: Vec<&str> = cleaned.trim().lines().collect();
     let mut lines: Vec<Text> = all

@@ -35,6 +35,12 @@ pub(super) enum Slash {
     Compact(Option<String>),
     /// Tells the session's facts.
     Session,
+    /// Lists what waits.
+    Inbox,
+    /// Lets the model see what waits: one of it, or all.
+    Deliver(Option<usize>),
+    /// Takes back what waits.
+    Withdraw(usize),
     /// Starts a new session.
     New,
     /// Lists the commands.
@@ -55,6 +61,9 @@ pub(super) const COMMANDS: &[(&str, &str, &str)] = &[
     ("thinking", "[LEVEL]", "how much the model thinks"),
     ("permission", "[MODE]", "what runs without asking"),
     ("compact", "[FOCUS]", "summarise what lies back; the log keeps everything"),
+    ("inbox", "", "what was sent to this session and waits"),
+    ("deliver", "[N]", "let the model see what waits, all of it or number N"),
+    ("withdraw", "N", "take back what waits as number N"),
     ("session", "", "facts about this session"),
     ("new", "", "start a new session"),
     ("edit", "[TEXT]", "write the prompt in your editor"),
@@ -109,6 +118,9 @@ pub(super) fn parse(name: &str, args: &str) -> Result<Slash, CliError> {
         "thinking" => Ok(Slash::Thinking(given().map(|text| level(&text)).transpose()?)),
         "permission" => Ok(Slash::Permission(given().map(|text| mode(&text)).transpose()?)),
         "compact" => Ok(Slash::Compact(given())),
+        "inbox" => alone(Slash::Inbox),
+        "deliver" => Ok(Slash::Deliver(given().map(|text| number(&text)).transpose()?)),
+        "withdraw" => Ok(Slash::Withdraw(number(args)?)),
         "session" => alone(Slash::Session),
         "new" | "clear" => alone(Slash::New),
         "help" => alone(Slash::Help),
@@ -121,6 +133,13 @@ fn record(text: &str) -> Result<Seq, CliError> {
     text.trim_start_matches('#').parse().map_err(|_| {
         CliError::usage(format!("`{text}` is not the number of a record."))
             .next("/tree shows the numbers.")
+    })
+}
+
+fn number(text: &str) -> Result<usize, CliError> {
+    text.parse().map_err(|_| {
+        CliError::usage(format!("`{text}` is not the number of an input."))
+            .next("/inbox lists what waits.")
     })
 }
 

@@ -21,6 +21,8 @@ pub enum Line {
     Eof,
     /// Ctrl-C twice on an empty line.
     Interrupt,
+    /// Reading was broken off from outside; what stood on the line stands on the next one.
+    Woken,
 }
 
 /// What was entered; nothing if it is blank. A backslash before the first `/` or `!` makes it text.

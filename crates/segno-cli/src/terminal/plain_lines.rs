@@ -37,7 +37,13 @@ impl PlainLines {
             let begun = std::mem::take(&mut self.begun);
             screen.text(Text::default().with(Tone::Plain, label).with(Tone::Plain, &begun));
             screen.flush();
-            let Some(typed) = self.line()? else { return Ok(Line::Eof) };
+            let Some(typed) = self.line()? else {
+                if self.stop.load(Ordering::SeqCst) {
+                    self.begun = begun;
+                    return Ok(Line::Woken);
+                }
+                return Ok(Line::Eof);
+            };
             if let Some(line) = entry::parse(&format!("{begun}{}", clean::block(&typed))) {
                 return Ok(line);
             }

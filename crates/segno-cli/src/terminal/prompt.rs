@@ -52,7 +52,7 @@ pub struct Setup {
     pub files: Box<Files>,
     /// The program for Ctrl-X Ctrl-E and `/edit`; see [`editor_command`].
     pub editor: String,
-    /// Set by a signal handler: reading then ends with [`Line::Eof`].
+    /// Set from outside to break reading off: it then ends with [`Line::Woken`].
     pub stop: Arc<AtomicBool>,
     /// Whether the terminal cannot move its cursor; lines are then read as it gives them.
     pub dumb: bool,
@@ -148,7 +148,11 @@ impl Prompt {
                 None
             }
             Signal::HostCommand(_) => self.interrupted(screen).then_some(Line::Interrupt),
-            Signal::CtrlD | Signal::ExternalBreak(_) => Some(Line::Eof),
+            Signal::CtrlD => Some(Line::Eof),
+            Signal::ExternalBreak(_) => {
+                screen.line("");
+                Some(Line::Woken)
+            }
             // Ctrl-C in a history search ends the search, and whatever the library may add.
             _ => None,
         }

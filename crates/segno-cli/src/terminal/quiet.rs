@@ -1,9 +1,12 @@
 //! A terminal that does not show what is typed, while something else is shown.
 //!
-//! Responsible for: switching echo off and on again, also on the way out of the process. Must not: read
+//! Responsible for: switching echo off and on again, with Tab as a key that ends a line, also on the way out of
+//! the process. Must not: read
 //! keys; what is typed stays with the terminal for whoever reads next.
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
 use std::io::{IsTerminal as _, stdin};
 use std::sync::{Mutex, PoisonError};
 
@@ -43,6 +46,8 @@ pub fn hush() {
         return;
     }
     quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL);
+    // A second key that ends a line.
+    quiet.special_codes[SpecialCodeIndex::VEOL] = b'\t';
     // A terminal that is gone shows nothing either.
     let _ = tcsetattr(stdin(), OptionalActions::Now, &quiet);
 }

@@ -337,3 +337,95 @@ fn no_process_outlives_its_terminal() {
     let home = std::path::PathBuf::from(behind("home"));
     let _ = std::fs::remove_dir_all(home);
 }
+
+/// A command that works until the file `go` is there.
+const WORK: &str = "run: echo begun; until test -e go; do sleep 0.02; done; echo over";
+
+fn go(desk: &Desk) {
+    std::fs::write(desk.project().join("go"), "").unwrap();
+}
+
+/// Enter during a turn steers, Tab queues; both are said, and each reaches the model once.
+/// Covers: G8.
+#[test]
+fn what_is_entered_during_a_turn_steers_or_waits_for_its_end() {
+    let desk = Desk::new();
+    let mut segno = desk.play(&["--permission", "all"]);
+    segno.enter(WORK);
+    segno.wait_for("│ begun");
+    segno.send("now this\r");
+    segno.wait_for("(told at the next step: now this)");
+    segno.send("then that\t");
+    segno.wait_for("(queued: then that)");
+    segno.send("/session\r");
+    segno.wait_for("(for after the turn: /session)");
+    go(&desk);
+    segno.wait_for("You said: now this");
+    segno.wait_for("You said: then that");
+    segno.ends_with("> /session");
+    let log = desk.log();
+    for text in ["now this", "then that"] {
+        assert_eq!(log.matches(&format!("\"text\":\"{text}\"")).count(), 1, "{text}");
+    }
+    assert!(log.contains("\"input_kind\":\"steer\"") && log.contains("\"input_kind\":\"queue\""));
+    assert!(desk.server.violations().is_empty(), "{:?}", desk.server.violations());
+}
+
+/// Covers: G9, #150. What waits behind a stopped turn waits for the person.
+#[test]
+fn what_waits_behind_a_stopped_turn_is_offered() {
+    let desk = Desk::new();
+    let mut segno = desk.play(&["--permission", "all"]);
+    segno.enter(WORK);
+    segno.wait_for("│ begun");
+    segno.send("then that\tand this\t");
+    segno.wait_for("(queued: and this)");
+    segno.send("\x03");
+    segno.wait_for("2 inputs from before:");
+    segno.ready();
+    assert!(!desk.log().contains("\"text\":\"then that\""));
+    segno.send("\x04");
+    segno.exit_code();
+    let mut back = desk.play_exactly(&["resume", "last"], &desk.project(), 100, 40);
+    back.wait_for("2  queue  and this  (because of a stop)");
+    back.enter("/withdraw 1");
+    back.wait_for("Taken back.");
+    back.enter("/deliver");
+    back.wait_for("You said: and this");
+    back.enter("/inbox");
+    back.wait_for("Nothing waits.");
+    assert!(!desk.log().contains("\"text\":\"then that\""));
+}
+
+/// Covers: G8. From another terminal, while the person is at the line: what stands on it is kept.
+#[test]
+fn what_others_send_to_a_session_at_rest_is_run_and_the_line_is_kept() {
+    let desk = Desk::new();
+    let mut segno = desk.play(&[]);
+    segno.enter("hello");
+    segno.wait_for("You said: hello");
+    segno.ready();
+    segno.send("half a line");
+    segno.ends_with("> half a line");
+    let (code, out, err) = desk.run(&["send", "last", "from elsewhere"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    segno.wait_for("You said: from elsewhere");
+    segno.ends_with("> half a line");
+    segno.send("\r");
+    segno.wait_for("You said: half a line");
+}
+
+/// Covers: G5. A session at rest is let go of when another process asks for it.
+#[test]
+fn a_session_at_rest_is_let_go_of_when_asked_for() {
+    let desk = Desk::new();
+    let mut segno = desk.play(&[]);
+    segno.enter("hello");
+    segno.wait_for("You said: hello");
+    segno.ready();
+    let (code, out, err) = desk.run(&["resume", "last", "--take-over", "--", "from elsewhere"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    segno.wait_for("Another process asked for this session; it is let go of.");
+    segno.exit_code();
+    assert!(desk.log().contains("from elsewhere"));
+}
