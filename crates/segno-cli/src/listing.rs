@@ -137,6 +137,21 @@ impl Listed {
         }
     }
 
+    /// Where it stands, with who works on it, for people.
+    #[must_use]
+    pub fn state_shown(&self) -> String {
+        match self {
+            Self::Own(entry) if entry.standing.needs_attention() => {
+                format!("{}!", entry.standing.word())
+            }
+            Self::Own(entry) => match entry.pid.filter(|_| entry.standing == Standing::Running) {
+                Some(pid) => format!("{} {pid}", entry.standing.word()),
+                None => entry.standing.word().to_owned(),
+            },
+            Self::Other(other) => other.state.word().to_owned(),
+        }
+    }
+
     /// Whether a process has it now.
     #[must_use]
     pub fn is_live(&self) -> bool {

@@ -5,9 +5,9 @@
 use crate::error::chain;
 use crate::stores::Stores;
 use segno_model::checkpoint::Totals;
-use segno_model::record::{ModelRef, OriginKind, ProjectFacts, RunEnd};
+use segno_model::record::{ModelRef, OriginKind, ProjectFacts};
 use segno_model::store::StoreError;
-use segno_model::{SessionId, Timestamp};
+use segno_model::{SessionId, Standing as Stands, Timestamp};
 use segno_store::catalog::{Catalog, Opened, Row};
 use serde::Serialize;
 
@@ -25,8 +25,12 @@ pub enum Standing {
     Interrupted,
     /// The user stopped the last run.
     Stopped,
-    /// The last run failed or its budget ran out.
+    /// The last run failed.
     Failed,
+    /// A limit of the last run was reached.
+    Exhausted,
+    /// The last run was stopped, and what became of one of its effects is unknown.
+    Unknown,
     /// Nothing is open.
     Ended,
     /// Something that was written cannot be read.
@@ -40,6 +44,12 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// Whether a person has to look at it before anything goes on.
+    #[must_use]
+    pub fn needs_attention(self) -> bool {
+        matches!(self, Self::Failed | Self::Exhausted | Self::Unknown)
+    }
+
     /// The word for lists.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -50,6 +60,8 @@ impl Standing {
             Self::Interrupted => "interrupted",
             Self::Stopped => "stopped",
             Self::Failed => "failed",
+            Self::Exhausted => "exhausted",
+            Self::Unknown => "unknown",
             Self::Ended => "ended",
             Self::Damaged => "damaged",
             Self::Newer => "newer",
@@ -74,6 +86,8 @@ pub struct Entry {
     pub bytes: u64,
     /// Where it stands.
     pub standing: Standing,
+    /// The process that holds it, as far as is known.
+    pub pid: Option<u32>,
     /// Its name.
     pub name: Option<String>,
     /// The first thing that a person said.
@@ -137,8 +151,10 @@ pub fn all(stores: &Stores, now: Timestamp) -> Result<(Vec<Entry>, Option<String
     let rows = catalog.into_rows().into_iter();
     let mut entries: Vec<Entry> = rows
         .map(|row| {
-            let held = held.contains(&row.id);
-            entry(row, held)
+            let is_held = held.contains(&row.id);
+            let owner = is_held.then(|| stores.files.holder(&row.id).ok().flatten()).flatten();
+            let pid = owner.map(|owner| owner.pid).filter(|pid| *pid > 0);
+            Entry { pid, ..entry(row, is_held) }
         })
         .collect();
     sort(&mut entries, now);
@@ -194,6 +210,7 @@ pub fn entry(row: Row, held: bool) -> Entry {
         totals: row.totals,
         bytes: row.bytes,
         standing: standing(&row, held),
+        pid: None,
         name: row.name,
         first_prompt: row.first_prompt,
         model: row.model,
@@ -210,22 +227,22 @@ pub fn entry(row: Row, held: bool) -> Entry {
 
 /// Where a session stands; the first of these that applies.
 fn standing(row: &Row, held: bool) -> Standing {
-    let said = row.totals.user_messages + row.totals.assistant_messages + row.totals.tool_results;
     match () {
         () if !row.readable => Standing::Unreadable,
         () if row.newer => Standing::Newer,
         () if row.problem.is_some() => Standing::Damaged,
-        () if row.waiting => Standing::Waiting,
+        () if row.standing == Stands::Waiting => Standing::Waiting,
         () if held && row.open_run => Standing::Running,
         () if held => Standing::Held,
-        () if said == 0 => Standing::Empty,
-        () if row.stopping => Standing::Stopped,
-        () if row.open_run || row.unfinished => Standing::Interrupted,
-        () => match row.last_end {
-            Some(RunEnd::Stopped) => Standing::Stopped,
-            Some(RunEnd::Suspended) => Standing::Interrupted,
-            Some(RunEnd::Failed | RunEnd::Exhausted) => Standing::Failed,
-            Some(RunEnd::Completed) | None => Standing::Ended,
+        () => match row.standing {
+            Stands::Empty => Standing::Empty,
+            Stands::Idle | Stands::Finished => Standing::Ended,
+            Stands::Stopped | Stands::Stopping => Standing::Stopped,
+            Stands::Waiting => Standing::Waiting,
+            Stands::Interrupted | Stands::Suspended | Stands::Unanswered => Standing::Interrupted,
+            Stands::Failed => Standing::Failed,
+            Stands::Exhausted => Standing::Exhausted,
+            Stands::Unknown => Standing::Unknown,
         },
     }
 }

@@ -8,7 +8,7 @@ mod support;
 
 use segno_model::record::{Name, Run, RunEnd, RunState};
 use segno_model::store::{Level, SessionLog, SessionStore, StoreError};
-use segno_model::{Body, Timestamp};
+use segno_model::{Body, Standing, Timestamp};
 use segno_store::catalog::{Activity, Catalog, Filter, Opened, Row};
 use segno_store::foreign::{self, Roots};
 use segno_store::{FileStore, RealDisk};
@@ -76,7 +76,7 @@ fn a_row_says_what_the_log_says() {
     let row = place.rows().pop().unwrap();
     assert_eq!(row.activity(true), Activity::Open);
     assert_eq!(row.activity(false), Activity::Idle);
-    assert_eq!(row.last_end, Some(RunEnd::Completed));
+    assert_eq!(row.standing, Standing::Finished);
 }
 
 /// Enough sessions that they are looked at on several processors, two of them held by writers and one by

@@ -120,6 +120,11 @@ impl Page {
         }
     }
 
+    fn needing_attention(&self) -> usize {
+        let needs = |session: &&Listed| matches!(session, Listed::Own(entry) if entry.standing.needs_attention());
+        self.shown.iter().filter(needs).count()
+    }
+
     fn unreadable(&self) -> usize {
         self.shown.iter().filter(|session| session.state() == "unreadable").count()
     }
@@ -170,16 +175,18 @@ fn any_cells(session: &Listed, id: &str, now: Timestamp) -> Vec<Text> {
         plain(&session.messages().to_string()),
         plain(&table::count(session.usage().context())),
         plain(&size),
-        Text::line(tone(session.state()), session.state()),
+        Text::line(state_tone(session.state()), &session.state_shown()),
         title(session),
     ]
 }
 
-fn tone(state: &str) -> Tone {
+/// How a state looks.
+#[must_use]
+pub fn state_tone(state: &str) -> Tone {
     match state {
         "running" | "held" | "open" => Tone::Good,
         "waiting" | "interrupted" => Tone::Warning,
-        "failed" | "damaged" | "newer" | "unreadable" => Tone::Bad,
+        "failed" | "exhausted" | "unknown" | "damaged" | "newer" | "unreadable" => Tone::Bad,
         _ => Tone::Dim,
     }
 }
@@ -269,6 +276,10 @@ fn closing(page: &Page, others: &Others) -> Option<String> {
             plural(page.continued, "session")
         ));
     }
+    if page.needing_attention() > 0 {
+        let sessions = plural(page.needing_attention(), "session");
+        parts.push(format!("{sessions} in need of attention (!)"));
+    }
     if page.unreadable() > 0 {
         parts.push(format!("{} could not be read", plural(page.unreadable(), "session")));
     }
@@ -303,6 +314,7 @@ struct Item<'a> {
     title: Option<&'a str>,
     first_prompt: Option<&'a str>,
     state: &'static str,
+    needs_attention: bool,
     created: Option<Timestamp>,
     last_message: Option<Timestamp>,
     user_messages: u64,
@@ -376,6 +388,7 @@ fn own_item(entry: &Entry) -> Item<'_> {
         title: None,
         first_prompt: entry.first_prompt.as_deref(),
         state: entry.standing.word(),
+        needs_attention: entry.standing.needs_attention(),
         created: Some(entry.created),
         last_message: entry.last_message,
         user_messages: entry.totals.user_messages,
@@ -392,7 +405,7 @@ fn own_item(entry: &Entry) -> Item<'_> {
         path: None,
         agent_version: None,
         archived: false,
-        pid: None,
+        pid: entry.pid,
         findings: None,
         error: entry.trouble.as_deref(),
     }
@@ -407,6 +420,7 @@ fn other_item<'a>(session: &'a Listed, other: &'a others::Other) -> Item<'a> {
         title: row.title.as_deref(),
         first_prompt: row.first_prompt.as_deref(),
         state: other.state.word(),
+        needs_attention: false,
         created: row.created,
         last_message: row.last_message_at,
         user_messages: row.totals.user_messages,

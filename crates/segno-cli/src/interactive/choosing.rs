@@ -3,8 +3,10 @@
 //! Responsible for: the rows of the picker: this project's sessions, or all of them. Must not: open one.
 
 use super::keyboard::Keyboard;
+use crate::commands::list::state_tone;
 use crate::engine::{Engine, Signals};
 use crate::error::{CliError, ExitCode};
+use crate::listing::Listed;
 use crate::sessions::{Entry, Standing};
 use crate::terminal::picker::{Picker, pick};
 use crate::terminal::table::{Column, age, count};
@@ -47,12 +49,21 @@ pub async fn choose(
     Ok(picked.and_then(|i| ordered.get(i)).map(|row| row.id.clone()))
 }
 
+/// Where a session stands, and who works on it.
+fn state_shown(row: &Entry) -> String {
+    match row.standing {
+        Standing::Ended | Standing::Stopped => String::new(),
+        _ => Listed::Own(Box::new(row.clone())).state_shown(),
+    }
+}
+
 fn list(rows: &[Entry], here: usize) -> Picker {
     let now = SystemClock.now();
     let columns = vec![
         Column::left("CREATED").leaves(3),
         Column::left("ACTIVE").leaves(1),
         Column::right("TOKENS").leaves(2),
+        Column::left("STATE").shrinks_to(11).leaves(5),
         Column::left("SESSION").shrinks_to(12),
         Column::left("DIRECTORY").shrinks_to(8).leaves(4),
     ];
@@ -71,6 +82,7 @@ fn list(rows: &[Entry], here: usize) -> Picker {
                 Text::line(Tone::Dim, &age(now, row.created)),
                 Text::line(Tone::Plain, &age(now, row.last_active(now))),
                 Text::line(Tone::Plain, &count(usage.input.saturating_add(usage.output))),
+                Text::line(state_tone(row.standing.word()), &state_shown(row)),
                 Text::line(Tone::Plain, title),
                 Text::line(Tone::Dim, place),
             ],

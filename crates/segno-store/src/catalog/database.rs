@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Raised whenever a row's shape changes; rows of another version are thrown away and made again.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 /// How long another process's writing is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 /// How often, and how far apart, opening is tried while others set the file up.

@@ -5,11 +5,9 @@
 
 use segno_model::checkpoint::Totals;
 use segno_model::finding::Severity;
-use segno_model::record::{
-    Body, FORMAT, Message, ModelRef, Origin, ProjectFacts, RunEnd, RunState,
-};
+use segno_model::record::{FORMAT, ModelRef, Origin, ProjectFacts};
 use segno_model::store::Snapshot;
-use segno_model::{Record, SessionId, Timestamp};
+use segno_model::{SessionId, Standing, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// One session in a list.
@@ -37,14 +35,8 @@ pub struct Row {
     pub origin: Option<Origin>,
     /// Whether a run started and has no end.
     pub open_run: bool,
-    /// How the newest finished run ended.
-    pub last_end: Option<RunEnd>,
-    /// Whether that run is being stopped.
-    pub stopping: bool,
-    /// Whether a question of permission has no answer.
-    pub waiting: bool,
-    /// Whether something was said that nobody dealt with, whatever the records of runs say (G9).
-    pub unfinished: bool,
+    /// Where it stands, whoever holds it.
+    pub standing: Standing,
     /// Whether its format is newer than what this version may append to.
     pub newer: bool,
     /// Whether it could be read.
@@ -85,10 +77,7 @@ impl Row {
             model: now.model.clone(),
             origin: snapshot.header.origin.clone(),
             open_run: now.open_run.is_some(),
-            last_end: now.last_end,
-            stopping: now.open_run.as_ref().is_some_and(|run| run.stopping),
-            waiting: !now.open_approvals.is_empty(),
-            unfinished: is_unfinished(snapshot),
+            standing: Standing::of(&snapshot.header, &snapshot.state, &snapshot.active.records),
             newer: snapshot.header.format.major > FORMAT.major,
             readable: true,
             problem: damage.map(|f| f.sentence.clone()),
@@ -110,10 +99,7 @@ impl Row {
             model: None,
             origin: None,
             open_run: false,
-            last_end: None,
-            stopping: false,
-            waiting: false,
-            unfinished: false,
+            standing: Standing::Empty,
             newer: false,
             readable: false,
             problem: Some(why),
@@ -142,23 +128,4 @@ impl Row {
             (false, false) => Activity::Idle,
         }
     }
-}
-
-/// Whether the current node is not an answer, and no run ended behind it.
-fn is_unfinished(snapshot: &Snapshot) -> bool {
-    let (state, records) = (&snapshot.state, &snapshot.active.records);
-    let Some(tip) = state.tip() else { return false };
-    let Some(at) = records.iter().find(|r| r.seq() == tip.seq) else { return false };
-    let asks = match at.body() {
-        Body::Message(message) => match &**message {
-            Message::User(user) => user.notice.is_none(),
-            Message::Assistant(reply) => reply.calls().next().is_some(),
-            Message::Tool(_) => true,
-        },
-        _ => false,
-    };
-    let ended = |r: &Record| matches!(r.body(), Body::Run(run) if matches!(run.state, RunState::Ended { .. }));
-    // After navigation the current node is an old one; nobody waits for anything there.
-    let newest = state.in_force.last_node.is_some_and(|last| last.seq == tip.seq);
-    asks && newest && !records.iter().any(|r| r.seq() > tip.seq && ended(r))
 }
