@@ -179,7 +179,9 @@ pub fn not_opened(id: &SessionId, error: StoreError) -> CliError {
     let error = CliError::from(error);
     if held {
         error.next(format!(
-            "`segno attach {id}` watches it and says something to it; `segno resume {id} --take-over` asks for it."
+            "`segno attach {id}` watches it and says something to it; \
+             `segno resume {id} --take-over` asks for it; \
+             `segno fork {id}` makes a copy to go on with."
         ))
     } else {
         error

@@ -18,7 +18,7 @@ use crate::terminal::{Screen, Text, Tone};
 use segno_model::SessionId;
 use segno_model::record::{Body, Message};
 use segno_testkit::scripted_model::Turn;
-use segno_testkit::scripted_model::demo::{FIRST_PROMPT, SECOND_PROMPT, WAIT_PROMPT};
+use segno_testkit::scripted_model::demo::{FIRST_PROMPT, SECOND_PROMPT, WAIT_PROMPT, WAITING};
 use show::Narrator;
 
 /// Carries the experiment out and shows it. True when every check holds.
@@ -98,7 +98,7 @@ async fn killed_while_streaming(
     let mut third = stage.start(WAIT_PROMPT, Some(&session.id), false)?;
     tell.command(&third);
     stage.until_hanging(&mut third).await?;
-    stage.until(&mut third, |stage| stage.has_draft(&session.id)).await?;
+    stage.until(&mut third, |stage| stage.has_draft(&session.id, WAITING)).await?;
     let died = stage.kill(third).await?;
     tell.died(&died);
     tell.records(stage, &session.id).await?;

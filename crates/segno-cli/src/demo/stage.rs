@@ -267,12 +267,12 @@ impl Stage {
         .await
     }
 
-    /// Whether something of a reply that is being streamed is on disk.
+    /// Whether these words of a reply that is being streamed are on disk.
     #[must_use]
-    pub fn has_draft(&self, id: &SessionId) -> bool {
+    pub fn has_draft(&self, id: &SessionId, words: &str) -> bool {
         let log = self.store.log_path(id).ok();
-        let draft = log.and_then(|log| std::fs::metadata(log.with_file_name("draft")).ok());
-        draft.is_some_and(|draft| draft.len() > 0)
+        let draft = log.and_then(|log| std::fs::read(log.with_file_name("draft")).ok());
+        draft.is_some_and(|draft| String::from_utf8_lossy(&draft).contains(words))
     }
 
     /// Whether a supervisor of a session's commands has written down how its command ended.

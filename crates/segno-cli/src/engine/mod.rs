@@ -19,7 +19,7 @@ use crate::error::{CliError, ExitCode};
 use crate::history::place;
 use crate::home::Home;
 use crate::price;
-use crate::stores::{Log, Stores};
+use crate::stores::{Log, Stores, not_opened};
 use segno_agent::attach::Places;
 use segno_agent::mcp::Servers;
 use segno_agent::permission::{Mode, PrefixRule};
@@ -32,7 +32,7 @@ use segno_model::SessionId;
 use segno_model::finding::Finding;
 use segno_model::record::{FORMAT, Header, ModelRef, Policy, RunEnd, Usage};
 use segno_model::store::{
-    DamagedSession as _, HeldSession as _, Ids as _, Judged, Owner, SessionStore as _, StoreError,
+    DamagedSession as _, HeldSession as _, Ids as _, Judged, Owner, SessionStore as _,
 };
 use segno_runtime::{Limits, RetryPolicy, Session, SpendLimit, StoreInbox};
 use segno_store::{FileDamaged, SystemClock, UuidIds, this_process};
@@ -142,8 +142,8 @@ impl Engine {
     /// # Errors
     /// When it is held by somebody else, cannot be read, or may only be read.
     pub async fn open(&self, id: &SessionId) -> Result<OpenedSession, CliError> {
-        let held = self.stores.files.open(id).await.map_err(|e| name_session(e, id))?;
-        match held.judge().await.map_err(|e| name_session(e, id))? {
+        let held = self.stores.files.open(id).await.map_err(|e| not_opened(id, e))?;
+        match held.judge().await.map_err(|e| not_opened(id, e))? {
             Judged::Sound(opened) => {
                 let session = Session::resume(opened, Arc::new(SystemClock));
                 Ok(OpenedSession::Ready(Box::new(session)))
@@ -335,19 +335,6 @@ pub fn undecided(home: &Home, id: &SessionId, policy: Policy) -> CliError {
         .next(format!(
             "`{program} resume {id} --policy auto` goes on with it; `{program} resume {id} -- PROMPT` says something new."
         ))
-}
-
-fn name_session(error: StoreError, id: &SessionId) -> CliError {
-    let held = matches!(error, StoreError::Held(_));
-    let error = CliError::from(error);
-    if held {
-        return error.next(format!(
-            "`segno attach {id}` watches it and says something to it; \
-             `segno resume {id} --take-over` asks for it; \
-             `segno fork {id}` makes a copy to go on with."
-        ));
-    }
-    error
 }
 
 /// Damage, as a script is told.

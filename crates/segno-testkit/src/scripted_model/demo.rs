@@ -40,6 +40,9 @@ pub const READ_ANSWER: &str = "I have read the file and keep the code in mind.";
 /// Process 1 can be asked this, to be killed in the middle of a reply.
 pub const WAIT_PROMPT: &str = "Wait until I am back.";
 
+/// What the model streams then, before it falls silent.
+pub const WAITING: &str = "I am waiting.";
+
 /// Process 2 is asked this.
 pub const SECOND_PROMPT: &str = "Which code was in the file?";
 
