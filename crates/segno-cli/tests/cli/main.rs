@@ -40,5 +40,6 @@ mod show;
 mod slips;
 mod soak;
 mod status;
+mod strange_files;
 mod take_up;
 mod terminal_process;

@@ -171,9 +171,11 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// SQLite gives its side files the database's mode.
+/// SQLite gives its side files the database's mode. A pipe in its place is not waited for.
 fn make_private_file(path: &Path) {
-    let made = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let made =
+        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path);
     if let Ok(file) = made {
         let _ = file.set_permissions(Permissions::from_mode(0o600));
     }

@@ -65,9 +65,14 @@ impl ForeignError {
     }
 }
 
-/// Opens a file for reading so that its access time stays as it is, where the system allows that.
+/// Opens a file for reading so that its access time stays as it is, where the system allows that. What
+/// is no file (a pipe, a device) has no end, and may be waited for without one: it is refused.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    crate::platform::open_untouched(path)
+    let file = crate::platform::open_untouched(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok(file)
 }
 
 /// The beginning of a file of which it is not known whose it is.

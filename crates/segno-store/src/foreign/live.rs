@@ -6,10 +6,13 @@
 use super::agent::Agent;
 use super::claude;
 use super::codex;
+use super::input;
 use super::locate::Roots;
 use crate::platform;
 use serde::Deserialize;
 use std::fs;
+use std::io::Read as _;
+use std::path::Path;
 
 /// A session that a process has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +49,7 @@ fn claude_code(roots: &Roots) -> Vec<Running> {
     }
     let dirs = claude::homes(roots).into_iter().map(|home| home.join("sessions"));
     let entries = dirs.filter_map(|dir| fs::read_dir(dir).ok()).flatten();
-    let texts = entries.filter_map(|entry| fs::read(entry.ok()?.path()).ok());
+    let texts = entries.filter_map(|entry| small_file(&entry.ok()?.path()));
     let parsed = texts.filter_map(|text| serde_json::from_slice::<Entry>(&text).ok());
     let alive = parsed.filter(|e| is_alive(e.pid, e.proc_start.as_ref()));
     let running = |e: Entry| Running {
@@ -56,6 +59,13 @@ fn claude_code(roots: &Roots) -> Vec<Running> {
         waiting: e.status.as_deref().and_then(waits),
     };
     alive.map(running).collect()
+}
+
+/// An entry is a few hundred bytes; what is much longer is none.
+fn small_file(path: &Path) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    input::open(path).ok()?.take(64 << 10).read_to_end(&mut text).ok()?;
+    Some(text)
 }
 
 fn waits(status: &str) -> Option<bool> {

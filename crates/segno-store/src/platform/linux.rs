@@ -54,13 +54,17 @@ pub(crate) fn copy_range(from: &File, mut offset: u64, to: &File, len: u64) -> O
     (copied > 0).then_some(copied as u64)
 }
 
-/// Opens for reading without changing the access time; that is allowed only for one's own files.
+/// Opens for reading without changing the access time; that is allowed only for one's own files. Never
+/// waits for whoever would write into a pipe.
 pub(crate) fn open_untouched(path: &Path) -> io::Result<File> {
+    use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::NOATIME.bits().cast_signed();
-    let own = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
-    match own {
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => File::open(path),
+    let open = |flags: OFlags| {
+        let flags = (flags | OFlags::NONBLOCK).bits().cast_signed();
+        fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
+    };
+    match open(OFlags::NOATIME) {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => open(OFlags::empty()),
         opened => opened,
     }
 }

@@ -1,0 +1,71 @@
+//! What stands where sessions are looked for need not be a session, nor a file.
+//!
+//! Responsible for: pipes, links in a circle, copies, and ids that are none. Must not: test what damaged
+//! files are read as; that is done beside the readers.
+
+use super::machine::{CLAUDE, Machine, field};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const ID: &str = "c0de1000-1111-4111-8111-000000000001";
+
+/// One question of Claude Code's, in a session with this id.
+fn question(id: &str) -> String {
+    let row = serde_json::json!({
+        "parentUuid": null, "isSidechain": false, "cwd": "/srv/work/kiln", "sessionId": id,
+        "version": "2.1.200", "type": "user", "uuid": "beef0001-2222-4222-8222-000000000001",
+        "message": {"role": "user", "content": "paint the shed"},
+        "timestamp": "2026-03-02T09:00:01.000Z",
+    });
+    format!("{row}\n")
+}
+
+fn pipe(path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let made = Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success(), "{}", path.display());
+}
+
+/// Whether the command ends by itself. The limit is only for one that never would.
+fn ends(machine: &Machine, args: &[&str]) -> bool {
+    let mut command = machine.place.segno(args);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(120) {
+        if child.try_wait().unwrap().is_some() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    false
+}
+
+/// A pipe under any name that is read is not waited for; what stands beside it is found.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
+    for place in [
+        ".claude/sessions/1.json",
+        ".local/share/opencode/opencode.db",
+        ".local/share/goose/sessions/sessions.db",
+        ".local/share/crush/projects.json",
+        ".crush/crush.db",
+        ".cline/data/tasks/1/api_conversation_history.json",
+    ] {
+        let machine = Machine::new();
+        machine.put(&format!("{CLAUDE}/{ID}.jsonl"), &question(ID));
+        pipe(&machine.user.join(place));
+        assert!(ends(&machine, &["list", "--all"]), "{place} is waited for");
+        assert!(field(&machine.list(&["--all"]), "id").contains(&ID.to_owned()), "{place}");
+    }
+    let machine = Machine::new();
+    machine.put(&format!("{CLAUDE}/{ID}.jsonl"), &question(ID));
+    fs::create_dir_all(machine.place.home()).unwrap();
+    pipe(&machine.place.home().join("catalog.sqlite"));
+    assert!(ends(&machine, &["list", "--all"]), "the catalog is waited for");
+}
