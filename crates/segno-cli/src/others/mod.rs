@@ -73,7 +73,9 @@ pub async fn all(stores: &Stores, limit: u64) -> Others {
     let projects = catalog.as_mut().map(Catalog::known_places).unwrap_or_default();
     let roots = roots(&stores.home, projects);
     let (located, failed) = foreign::locate(&roots);
-    let trouble: Vec<String> = failed.iter().map(|error| chain(error)).collect();
+    let mut trouble: Vec<String> = failed.iter().map(|error| chain(error)).collect();
+    // A folder is looked through once for each kind of file.
+    trouble.dedup();
     if located.is_empty() && catalog.is_none() {
         return Others { trouble, ..Others::default() };
     }

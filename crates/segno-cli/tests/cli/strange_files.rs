@@ -69,3 +69,21 @@ fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
     pipe(&machine.place.home().join("catalog.sqlite"));
     assert!(ends(&machine, &["list", "--all"]), "the catalog is waited for");
 }
+
+/// A link to a folder above it shows nothing new, and what fails below is told once.
+#[test]
+fn a_link_that_leads_back_is_not_followed() {
+    let machine = Machine::new();
+    machine.put(&format!("{CLAUDE}/{ID}.jsonl"), &question(ID));
+    let project = machine.user.join(CLAUDE);
+    symlink("..", project.join("up")).unwrap();
+    symlink("/", project.join("root")).unwrap();
+    symlink(".", project.parent().unwrap().join("loop")).unwrap();
+    symlink("/", project.parent().unwrap().join("root")).unwrap();
+    symlink("nowhere", project.join("gone.jsonl")).unwrap();
+    let said = machine.run(&["list", "--all"]);
+    let told = said.out.lines().filter(|line| line.contains("gone.jsonl")).count()
+        + said.err.lines().filter(|line| line.contains("gone.jsonl")).count();
+    assert_eq!(told, 1, "{said:?}");
+    assert_eq!(field(&machine.list(&["--all"]), "id"), [ID]);
+}

@@ -86,8 +86,8 @@ impl Located {
 }
 
 /// Calls `each` with every file below `dir` whose name ends with `suffix`, at most `depth` folders deep.
-/// A folder that is not there holds nothing; one that cannot be listed is told. Links are followed; the
-/// depth bounds those that lead in a circle.
+/// A folder that is not there holds nothing; one that cannot be listed is told. Links are followed, but
+/// not those that lead back to a folder above them: what is there is found without them.
 pub(super) fn files_below(
     dir: &Path,
     suffix: &str,
@@ -105,7 +105,7 @@ pub(super) fn files_below(
         let Ok(kind) = entry.file_type() else { continue };
         let path = entry.path();
         if kind.is_dir() || kind.is_symlink() && path.is_dir() {
-            if depth > 0 {
+            if depth > 0 && !(kind.is_symlink() && leads_back(&path)) {
                 files_below(&path, suffix, depth - 1, failed, each);
             }
         } else if path
@@ -124,4 +124,14 @@ pub(super) fn files_below(
             Err(e) => failed.push(ForeignError::io(&path, e)),
         }
     }
+}
+
+/// Whether a link names a folder in which it stands itself, at whatever depth.
+fn leads_back(link: &Path) -> bool {
+    let (Ok(target), Some(Ok(folder))) =
+        (link.canonicalize(), link.parent().map(Path::canonicalize))
+    else {
+        return false;
+    };
+    folder.starts_with(target)
 }

@@ -105,7 +105,7 @@ fn leads_elsewhere(link: &Path, projects: &Path) -> bool {
     let (Ok(target), Ok(projects)) = (link.canonicalize(), projects.canonicalize()) else {
         return false;
     };
-    target.is_dir() && target.parent() != Some(&projects)
+    target.is_dir() && target.parent() != Some(&projects) && !projects.starts_with(&target)
 }
 
 /// A file below a project's folder as a session, if its place is one of a session.
