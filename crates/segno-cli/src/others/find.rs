@@ -58,8 +58,10 @@ impl Stores {
             let project = segno_agent::project::Project::facts_of(here).await;
             let of = |s: &&Other| !s.is_child() && !s.continued && s.is_of(&project) == Some(true);
             let newest = others.sessions.iter().filter(of).max_by_key(|s| s.last_active(now));
-            let none =
-                || CliError::new(ExitCode::NotFound, "This project has no session of that agent.");
+            let none = || {
+                CliError::new(ExitCode::NotFound, "This project has no session of that agent.")
+                    .next("`segno list --all` shows those of other projects.")
+            };
             let newest = newest.cloned().ok_or_else(none)?;
             return Ok(with_subagents(newest, &others.sessions));
         }
@@ -123,10 +125,21 @@ fn not_found(query: &str) -> CliError {
 }
 
 fn ambiguous(query: &str, found: &[Other], now: Timestamp) -> CliError {
+    // Copies of a file have one id. Only where they are tells them apart.
+    let copies = |session: &Other| {
+        let id = |other: &&Other| {
+            (other.row.agent, &other.row.id) == (session.row.agent, &session.row.id)
+        };
+        found.iter().filter(id).count() > 1
+    };
     let candidate = |session: &Other| Candidate {
-        id: session.word(),
+        id: if copies(session) { session.row.path.display().to_string() } else { session.word() },
         active: session.last_active(now),
         title: session.title().map(str::to_owned),
     };
-    fits_several(query, found.iter().map(candidate), now)
+    let error = fits_several(query, found.iter().map(candidate), now);
+    if found.iter().any(copies) {
+        return error.next("Give more of the id, or the path where one is shown.");
+    }
+    error
 }

@@ -87,3 +87,20 @@ fn a_link_that_leads_back_is_not_followed() {
     assert_eq!(told, 1, "{said:?}");
     assert_eq!(field(&machine.list(&["--all"]), "id"), [ID]);
 }
+
+/// No more of an id tells two copies of a file apart: the paths do, and are shown.
+#[test]
+fn copies_of_a_session_are_told_apart_by_their_paths() {
+    let machine = Machine::new();
+    let one = machine.put(&format!("{CLAUDE}/{ID}.jsonl"), &question(ID));
+    let two = machine.put(&format!("{CLAUDE}-copy/{ID}.jsonl"), &question(ID));
+    for word in [ID, &format!("claude:{ID}")] {
+        let said = machine.run(&["show", word]);
+        assert_eq!(said.code, 6, "{said:?}");
+        for path in [&one, &two] {
+            assert!(said.err.contains(path.to_str().unwrap()), "{}", said.err);
+            assert_eq!(machine.run(&["show", path.to_str().unwrap()]).code, 0);
+        }
+        assert!(said.err.contains("or the path"), "{}", said.err);
+    }
+}
