@@ -31,6 +31,17 @@ impl Launch {
             CliError::failed(format!("{} has no command that opens a session.", row.agent))
                 .next(format!("Go on with it here: `segno resume {} --here`.", session.word()))
         })?;
+        if words.contains(&row.id) && !is_plain(&row.id) {
+            return Err(CliError::failed(format!(
+                "The session's id is none that {} gives, so it is not handed to it.",
+                row.agent
+            ))
+            .because(format!("it is written in {}: {:?}", row.path.display(), row.id))
+            .next(format!(
+                "Go on with it here: `segno resume {} --here`.",
+                quoted(&row.path.to_string_lossy())
+            )));
+        }
         if let Some(parent) = &row.parent {
             return Err(CliError::failed(
                 "This is a subagent's session; its agent opens only whole ones.",
@@ -80,6 +91,13 @@ impl Launch {
             .because(error)
             .next(format!("By hand: {}", self.line())))
     }
+}
+
+/// Whether an id can be nothing but an id to the program that is given it. A file says its id itself:
+/// one that looks like an option, or like a path, would be taken for that.
+fn is_plain(id: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    id.starts_with(|c: char| c.is_ascii_alphanumeric()) && id.chars().all(plain)
 }
 
 /// Each agent's own command.

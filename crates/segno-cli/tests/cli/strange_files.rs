@@ -104,3 +104,19 @@ fn copies_of_a_session_are_told_apart_by_their_paths() {
         assert!(said.err.contains("or the path"), "{}", said.err);
     }
 }
+
+/// A session's file says its own id. What another program could take for an option or a path is not
+/// handed to it; the way that needs no id is named.
+#[test]
+fn an_id_that_could_be_an_option_or_a_path_is_not_handed_on() {
+    for id in ["--dangerously-skip-permissions", "../../../etc/x", "a b", "$(id)", "a\u{1b}[31mb"] {
+        let machine = Machine::new();
+        let file = machine.put(&format!("{CLAUDE}/odd.jsonl"), &question(id));
+        let file = file.to_str().unwrap();
+        for args in [&["resume", file, "--print"][..], &["resume", file]] {
+            let said = machine.run(args);
+            assert_eq!((said.code, said.out.as_str()), (1, ""), "{id:?}: {said:?}");
+            assert!(said.err.contains("--here"), "{id:?}: {}", said.err);
+        }
+    }
+}
