@@ -120,3 +120,17 @@ fn an_id_that_could_be_an_option_or_a_path_is_not_handed_on() {
         }
     }
 }
+
+/// Nothing is sound of what could not be looked at: a database that is none hides its sessions.
+#[test]
+fn a_check_of_everything_fails_where_a_place_cannot_be_read() {
+    let machine = Machine::new();
+    machine.put(&format!("{CLAUDE}/{ID}.jsonl"), &question(ID));
+    assert_eq!(machine.run(&["check", "--all"]).code, 0);
+    machine.put(".local/share/opencode/opencode.db", &"no database".repeat(500));
+    let said = machine.run(&["check", "--all"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.out.contains("opencode.db"), "{said:?}");
+    let said = machine.run(&["check", "--all", "--json"]);
+    assert_eq!((said.code, said.json()["trouble"].as_array().unwrap().len()), (2, 1));
+}

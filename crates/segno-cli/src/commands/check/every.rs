@@ -60,7 +60,8 @@ pub(super) async fn check(
             screen.line(Text::line(Tone::Warning, &format!("note: {trouble}")));
         }
     }
-    Ok(match (unreadable, damaged + warned) {
+    // Behind a database or a folder that cannot be read are sessions that nobody could check.
+    Ok(match (unreadable + others.trouble.len(), damaged + warned) {
         (1.., _) => ExitCode::Usage,
         (0, 1..) => ExitCode::Failed,
         (0, 0) => ExitCode::Done,
