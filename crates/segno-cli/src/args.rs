@@ -286,6 +286,8 @@ impl Command {
             Self::Stats(args) => args.json,
             Self::Status(args) => args.json,
             Self::Repair(args) => args.json,
+            // Whoever started it reads why it could not work.
+            Self::WorkOff(_) => true,
             Self::Trash(args) => matches!(args.action, Some(TrashAction::List { json: true })),
             _ => false,
         }

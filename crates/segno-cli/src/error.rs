@@ -186,6 +186,21 @@ impl CliError {
         };
         screen.json(&serde_json::json!({ "error": shape }));
     }
+
+    /// What [`CliError::print_json`] printed, read back.
+    #[must_use]
+    pub fn from_json(line: &str) -> Option<Self> {
+        let told: serde_json::Value = serde_json::from_str(line).ok()?;
+        let told = told.get("error")?;
+        let part = |name| told.get(name)?.as_str().map(str::to_owned);
+        let exit = told.get("exit")?.as_u64()?;
+        Some(Self {
+            sentence: part("sentence")?,
+            cause: part("cause"),
+            next_step: part("next_step"),
+            exit: ExitCode::ALL.into_iter().find(|code| *code as u64 == exit)?,
+        })
+    }
 }
 
 impl From<ModelError> for CliError {

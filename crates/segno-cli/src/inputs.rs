@@ -16,7 +16,8 @@ use segno_model::inbox::admission::Admission;
 use segno_model::inbox::{Inbox, InputBody, NewInput, Pending, Stage, arrange};
 use segno_model::store::{Clock as _, Ids as _, Owner, SessionStore as _};
 use segno_store::{SystemClock, UuidIds};
-use std::process::{Command, Stdio};
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// How often it is looked whether a holder has acted.
@@ -155,7 +156,8 @@ fn looks_in(limit: Duration) -> u128 {
 /// Starts a process that works the inbox off, and says first what would keep it from that.
 ///
 /// # Errors
-/// When the session's model cannot be used, or no process can be started.
+/// When the session's model cannot be used, no process can be started, or it cannot open the session or
+/// work where that works.
 pub async fn start_worker(home: &Home, id: &SessionId, deliver: &[String]) -> Result<(), CliError> {
     let engine = Engine::load(home.clone()).await?;
     let stored = engine.stores.files.read(id).await?.state.in_force;
@@ -167,7 +169,36 @@ pub async fn start_worker(home: &Home, id: &SessionId, deliver: &[String]) -> Re
     for input_id in deliver {
         command.arg(format!("--deliver={input_id}"));
     }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // It leaves our terminal's session by itself, and is nobody's child to wait for.
-    command.spawn().map(drop).map_err(cannot)
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // It leaves our terminal's session by itself, and is nobody's child to wait for once it works.
+    let worker = command.spawn().map_err(cannot)?;
+    let heard = tokio::task::spawn_blocking(move || hear_of(worker)).await;
+    heard.map_err(|e| cannot(e.into()))?.map_err(cannot)?.map_or(Ok(()), Err)
+}
+
+/// Waits until a worker is at its work, or has ended; gives what kept it from working.
+fn hear_of(mut worker: Child) -> std::io::Result<Option<CliError>> {
+    let mut sign = [0];
+    if let Some(stdout) = &mut worker.stdout
+        && stdout.read(&mut sign)? > 0
+    {
+        return Ok(None);
+    }
+    let ended = worker.wait_with_output()?;
+    if ended.status.success() {
+        return Ok(None);
+    }
+    let said = String::from_utf8_lossy(&ended.stderr);
+    Ok(Some(CliError::from_json(said.trim()).unwrap_or_else(|| {
+        CliError::failed("The process that was started for it ended too early.")
+            .because(format!("{}: {}", ended.status, said.trim()))
+            .next("Try again; `segno check SESSION` tells whether the session is sound.")
+    })))
+}
+
+/// Tells whoever started this worker that it is at its work, or waits for the session's holder.
+pub fn tell_starter() {
+    // It may be gone, and need not know.
+    let mut stdout = std::io::stdout();
+    let _ = stdout.write_all(b"\n").and_then(|()| stdout.flush());
 }

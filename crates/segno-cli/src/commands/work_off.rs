@@ -41,6 +41,7 @@ pub async fn work_off(args: &WorkOffArgs, home: Home) -> Result<ExitCode, CliErr
         let mut engine = Engine::load(home.clone()).await?;
         let Some(session) = take(&engine, &id, &deliver).await? else { return Ok(ExitCode::Done) };
         engine.enter(&session).await?;
+        inputs::tell_starter();
         let seen = sitting(&engine, session, &deliver, &signals).await?;
         let Some(seen) = seen.filter(|_| !signals.is_leaving()) else { return Ok(ExitCode::Done) };
         let inbox = engine.stores.files.pending(&id).await?;
@@ -65,7 +66,10 @@ async fn take(
         match engine.open_sound(id).await {
             Ok(session) => taken = Some(session),
             Err(error) if error.exit != ExitCode::Held => return Err(error),
-            Err(_) => return asked_holder(engine, id, deliver).await,
+            Err(_) => {
+                inputs::tell_starter();
+                return asked_holder(engine, id, deliver).await;
+            }
         }
         Ok(true)
     });
