@@ -107,6 +107,7 @@ impl<L: SessionLog> Session<L> {
     /// Looks into the inbox and plans. Changes nothing but that damaged entries are kept elsewhere.
     async fn look(&mut self, holder: &str) -> Result<Look, StoreError> {
         let Inbox { mut pending, findings } = self.log_mut().pending().await?;
+        self.notice(&findings);
         let in_force = &self.state().in_force;
         arrange(&mut pending, &in_force.inputs);
         let words = |p: &&Pending| p.input.body.words().is_some();

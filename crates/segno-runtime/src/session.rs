@@ -84,9 +84,18 @@ impl<L: SessionLog> Session<L> {
         self.log.state()
     }
 
-    /// What was noticed when the session was opened.
+    /// What was noticed when the session was opened, and since then in its inbox.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
+    }
+
+    /// Keeps what was noticed, once: whoever looks first may be nobody who tells it.
+    pub(crate) fn notice(&mut self, findings: &[Finding]) {
+        for finding in findings {
+            if !self.findings.contains(finding) {
+                self.findings.push(finding.clone());
+            }
+        }
     }
 
     /// The active records, in the order of the log.

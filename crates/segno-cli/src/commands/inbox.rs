@@ -42,6 +42,12 @@ pub async fn inbox(
         screen.json(&json(&id, &waiting, &parked, &inbox.findings, holder));
     } else {
         show(&waiting, &parked, &inbox.findings, screen);
+        if !waiting.is_empty() && holder.is_none() {
+            let how = format!(
+                "Nobody has the session; `segno inbox {id} --deliver` lets the model see what waits."
+            );
+            screen.line(Text::line(Tone::Dim, &how));
+        }
     }
     Ok(ExitCode::Done)
 }

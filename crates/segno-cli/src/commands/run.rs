@@ -5,7 +5,7 @@
 
 use crate::args::{AgentArgs, RunArgs, WhenInterrupted};
 use crate::engine::{
-    Engine, JsonWatch, ModelChoice, Signals, TextWatch, Wanted, end_sentence, exit_of,
+    Engine, JsonWatch, ModelChoice, Signals, TextWatch, Wanted, aside, end_sentence, exit_of,
     resume_command,
 };
 use crate::error::{CliError, ExitCode};
@@ -76,18 +76,17 @@ pub async fn one_shot(
         aside.flush();
     }
     let exit = one.show(&mut agent, Work::Prompt(input), json, screen).await?;
-    if exit == ExitCode::Done {
-        hand_over(engine, agent).await?;
-    }
-    Ok(exit)
+    let_go(engine, agent, exit).await
 }
 
 /// Lets go of the session. What others sent meanwhile, and that this run did not take along, is worked off
 /// by a process of its own: they were told that somebody has the session.
 ///
+/// Gives how many inputs wait for a person.
+///
 /// # Errors
 /// When the inbox cannot be read or the process not started.
-pub async fn hand_over(engine: &Engine, mut agent: Agent<Log, Toolbox>) -> Result<(), CliError> {
+pub async fn hand_over(engine: &Engine, mut agent: Agent<Log, Toolbox>) -> Result<usize, CliError> {
     let attended = agent.session.attend(&this_process(&SystemClock)).await?;
     let held_back: Vec<String> = attended.held_back().map(|w| w.id().to_owned()).collect();
     let id = agent.session.id().clone();
@@ -95,10 +94,32 @@ pub async fn hand_over(engine: &Engine, mut agent: Agent<Log, Toolbox>) -> Resul
     let inbox = engine.stores.files.pending(&id).await?;
     let sent = inputs::words(&inbox.pending).map(|pending| pending.input.id.clone());
     let sent: Vec<String> = sent.filter(|input_id| !held_back.contains(input_id)).collect();
-    if sent.is_empty() {
-        return Ok(());
+    if !sent.is_empty() {
+        inputs::start_worker(&engine.stores.home, &id, &sent).await?;
     }
-    inputs::start_worker(&engine.stores.home, &id, &sent).await
+    Ok(held_back.len())
+}
+
+/// Lets go of the session after a run, and says what waits in it: behind a run that did not end well,
+/// nothing starts by itself.
+async fn let_go(
+    engine: &Engine,
+    agent: Agent<Log, Toolbox>,
+    exit: ExitCode,
+) -> Result<ExitCode, CliError> {
+    let id = agent.session.id().clone();
+    let waiting = if exit == ExitCode::Done {
+        hand_over(engine, agent).await?
+    } else {
+        let durable = agent.session.is_durable();
+        drop(agent);
+        if !durable {
+            return Ok(exit);
+        }
+        inputs::words(&engine.stores.files.pending(&id).await?.pending).count()
+    };
+    aside::tell_waiting(&id, waiting);
+    Ok(exit)
 }
 
 /// Goes on with a session's interrupted work, to its end.
@@ -130,10 +151,7 @@ pub async fn take_up(
         .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
     let one = OneRun { engine, model: &model, choice: &choice, signals: &signals };
     let exit = one.show(&mut agent, Work::TakeUp, false, screen).await?;
-    if exit == ExitCode::Done {
-        hand_over(engine, agent).await?;
-    }
-    Ok(exit)
+    let_go(engine, agent, exit).await
 }
 
 /// What is to be done in a session.
@@ -157,11 +175,14 @@ impl OneRun<'_> {
         json: bool,
         screen: &mut Screen,
     ) -> Result<ExitCode, CliError> {
-        if json {
+        let told = aside::tell_noticed(&agent.session, 0);
+        let shown = if json {
             self.as_json(agent, work, screen).await
         } else {
             self.as_text(agent, work, screen).await
-        }
+        };
+        aside::tell_noticed(&agent.session, told);
+        shown
     }
 
     async fn drive(

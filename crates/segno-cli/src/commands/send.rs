@@ -5,7 +5,8 @@
 
 use super::Workplace;
 use crate::args::SendArgs;
-use crate::error::{CliError, ExitCode};
+use crate::engine::aside;
+use crate::error::{CliError, ExitCode, capitalised};
 use crate::home::Home;
 use crate::inputs;
 use crate::stores::Stores;
@@ -48,6 +49,10 @@ pub async fn send(args: &SendArgs, home: Home, screen: &mut Screen) -> Result<Ex
         screen.json(&told.json(id.as_str()));
     } else {
         screen.line(told.sentence());
+        if told.is_left() {
+            let how = aside::how_to_deliver(&id, "it");
+            screen.line(Text::line(Tone::Dim, &format!("{}.", capitalised(&how))));
+        }
     }
     Ok(ExitCode::Done)
 }
@@ -78,6 +83,12 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
+    /// Whether it waits, and nothing will take it.
+    fn is_left(&self) -> bool {
+        let waits = matches!(self.stage, None | Some(Stage::Pending | Stage::Parked { .. }));
+        waits && self.holder.is_none() && !self.started
+    }
+
     fn sentence(&self) -> Text {
         let id = &self.input.id;
         let queued = matches!(self.input.body, InputBody::Queue(_));

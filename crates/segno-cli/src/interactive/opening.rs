@@ -8,13 +8,12 @@ use super::keyboard::{Keyboard, Pressed};
 use super::recent;
 use crate::args::{AgentArgs, Thinking, WhenInterrupted};
 use crate::commands::status::running;
-use crate::engine::{Engine, ModelChoice, OpenedSession, Wanted, directory_of, gone, offer};
+use crate::engine::{Engine, ModelChoice, OpenedSession, Wanted, aside, directory_of, gone, offer};
 use crate::error::CliError;
 use crate::stores::Log;
 use crate::terminal::{Screen, Text, Tone, clean};
 use segno_agent::provider::{Provider, discover};
 use segno_model::SessionId;
-use segno_model::finding::Severity;
 use segno_model::record::{Body, PolicyChange, ThinkingChange};
 use segno_runtime::Session;
 use std::path::{Path, PathBuf};
@@ -184,11 +183,7 @@ impl Desk<'_> {
         let title = clean::cut(&clean::line(title), self.screen.look().columns.saturating_sub(2));
         self.screen.line(Text::line(Tone::Dim, session.id().as_str()));
         self.screen.line(Text::line(Tone::Strong, &title));
-        for finding in session.findings() {
-            let tone = if finding.severity == Severity::Note { Tone::Dim } else { Tone::Warning };
-            let said = format!("{}: {}", finding.sentence, finding.done);
-            self.screen.line(Text::line(tone, &said));
-        }
+        self.screen.lines(aside::noticed(session.findings()));
         self.tell_running();
         recent::show(session, self.screen);
         self.screen.flush();
