@@ -277,9 +277,15 @@ impl From<StoreError> for CliError {
                 .next("Choose another name, or move the existing one away."),
             StoreError::Held(owner) => held(&owner),
             StoreError::Poisoned(reason) => {
+                let next = if reason.contains("it was deleted or moved") {
+                    "What was recorded is in that file and nowhere else: put it back where it was, then \
+                     `segno resume` reads it anew."
+                } else {
+                    "What was acknowledged is kept. Check the disk, then `segno resume` reads it anew."
+                };
                 Self::new(ExitCode::Unwritable, "This session can no longer be written from here.")
                     .because(reason)
-                    .next("What was acknowledged is kept. Check the disk, then `segno resume` reads it anew.")
+                    .next(next)
             }
             StoreError::NoRoom(what) => {
                 Self::new(ExitCode::Unwritable, "There is no room left to write the session.")

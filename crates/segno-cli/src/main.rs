@@ -25,10 +25,7 @@ fn main() -> std::process::ExitCode {
     let written = screen.finish();
     match (result, written) {
         (Err(error), _) => report(&error, json).into(),
-        (Ok(_), Err(error)) => {
-            report(&CliError::failed("The output could not be written.").because(error), json)
-                .into()
-        }
+        (Ok(_), Err(error)) => report(&not_shown(error), json).into(),
         (Ok(exit), Ok(())) => exit.into(),
     }
 }
@@ -99,6 +96,13 @@ async fn on_sessions(
         Command::Relocate(args) => commands::relocate::relocate(args, &place, screen).await,
         _ => not_yet(),
     }
+}
+
+/// The command has done its work; only that could not be said.
+fn not_shown(error: std::io::Error) -> CliError {
+    CliError::failed("The output could not be written.").because(error).next(
+        "What the command was to do is done. `segno show` and `segno inbox` tell, before it is repeated.",
+    )
 }
 
 fn not_yet() -> Result<ExitCode, CliError> {

@@ -30,6 +30,8 @@ pub struct TextWatch<'a> {
     in_line: bool,
     thinking: bool,
     live_lines: HashMap<String, usize>,
+    /// What it waits for, as it was told.
+    paused: Option<String>,
 }
 
 impl<'a> TextWatch<'a> {
@@ -41,6 +43,7 @@ impl<'a> TextWatch<'a> {
             in_line: false,
             thinking: false,
             live_lines: HashMap::new(),
+            paused: None,
         }
     }
 
@@ -145,6 +148,19 @@ impl<'a> TextWatch<'a> {
         }
     }
 
+    /// Told once, however often it is tried again.
+    fn paused(&mut self, reason: &str) {
+        if self.paused.as_deref() == Some(reason) {
+            return;
+        }
+        self.paused = Some(reason.to_owned());
+        self.line(Text::line(Tone::Warning, &format!("waiting: {reason}")));
+        self.line(Text::line(
+            Tone::Dim,
+            "  It goes on by itself when there is room; Ctrl-C stops it.",
+        ));
+    }
+
     fn task(&mut self, task: &Task) {
         self.settle();
         for step in &task.steps {
@@ -162,6 +178,9 @@ impl<'a> TextWatch<'a> {
 
 impl Observer for TextWatch<'_> {
     fn event(&mut self, event: Event<'_>) {
+        if !matches!(event, Event::Paused { .. }) {
+            self.paused = None;
+        }
         match event {
             Event::Recorded(record) => self.recorded(record),
             Event::Asking { .. } => {}
@@ -178,7 +197,7 @@ impl Observer for TextWatch<'_> {
             }
             Event::ToolProgress { call_id, progress } => self.progress(call_id, &progress),
             Event::Paused { reason } => {
-                self.line(Text::line(Tone::Warning, &format!("waiting: {reason}")));
+                self.paused(reason);
             }
         }
     }

@@ -49,7 +49,11 @@ pub async fn stop(stores: &Stores, id: &SessionId) -> Result<Option<u64>, CliErr
         Ok(false)
     });
     if !over.await? {
-        return Err(CliError::new(ExitCode::Held, "The run is stopping, and has not ended yet."));
+        return Err(CliError::new(ExitCode::Held, "The run is stopping, and has not ended yet.")
+            .because("the stop is recorded; what still runs is being ended")
+            .next(format!(
+                "`segno show {id}` tells whether it has; `segno status` lists what still runs."
+            )));
     }
     Ok(Some(run))
 }

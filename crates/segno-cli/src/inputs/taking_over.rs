@@ -63,8 +63,12 @@ async fn is_free(stores: &Stores, id: &SessionId, owner: &Owner) -> Result<bool,
 
 fn still_held(id: &SessionId, owner: &Owner) -> CliError {
     CliError::new(ExitCode::Held, "The holder of the session has not let go of it.")
-        .because(format!("process {} on {} was asked, and still has it", owner.pid, owner.host))
+        .because(format!(
+            "process {} on {} was asked, and still has it; the request is kept",
+            owner.pid, owner.host
+        ))
         .next(format!(
-            "In a terminal, `segno resume {id} --take-over` offers to end it; `segno fork {id}` goes on in a copy."
+            "It lets go as soon as it acts; then `segno resume {id}` goes on. In a terminal, \
+             `segno resume {id} --take-over` offers to end it; `segno fork {id}` goes on in a copy."
         ))
 }

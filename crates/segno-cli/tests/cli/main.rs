@@ -21,6 +21,7 @@ mod interactive_input;
 mod interactive_sessions;
 mod interactive_turns;
 mod json_page;
+mod left_waiting;
 mod lifecycle;
 mod list;
 mod machine;
