@@ -22,7 +22,8 @@ pub(super) fn read(covered: &[u8]) -> Option<(Envelope, usize)> {
     let synced = rest.member(b",\"synced\":", Rest::number)?;
     let envelope = Envelope { seq, parent, parent_at, at, kind, synced };
     let ends = matches!(rest.0.first(), None | Some(b','));
-    ends.then_some((envelope, covered.len() - rest.0.len()))
+    (ends && !rest.names_what_is_absent(&envelope))
+        .then_some((envelope, covered.len() - rest.0.len()))
 }
 
 /// What is still to be read.
@@ -66,6 +67,15 @@ impl<'a> Rest<'a> {
         let plain = text.iter().all(|b| matches!(b, b' '..=b'~') && *b != b'\\');
         self.0 = &rest[1..];
         std::str::from_utf8(text).ok().filter(|_| plain)
+    }
+
+    /// Whether a member of the envelope that is not in its place may stand further behind. Within a text
+    /// its quotes are escaped, so a name like that is a member or a value somewhere.
+    fn names_what_is_absent(&self, envelope: &Envelope) -> bool {
+        let names = |name: &str| memchr::memmem::find(self.0, name.as_bytes()).is_some();
+        envelope.synced.is_none() && names("\"synced\"")
+            || envelope.parent.is_none() && names("\"parent\"")
+            || envelope.parent_at.is_none() && names("\"parent_at\"")
     }
 
     fn position(&mut self) -> Option<Pos> {
@@ -179,9 +189,17 @@ mod tests {
             ("\"name\",", "\"n\\u0061me\","),
             ("\"name\",", "\"n\u{e4}me\","),
             (",\"synced\":5", ",\"synced\":5 "),
+            (",\"synced\":5", ",\"x\":1,\"synced\":5"),
             (",\"synced\":5", ",\"synced\":\"5\""),
         ] {
             let line = whole.replacen(old, new, 1);
+            assert_eq!(read(line.as_bytes()), None, "{line}");
+            compare(&sealed(line.as_bytes()));
+        }
+        let behind =
+            "{\"seq\":7,\"at\":\"2024-11-29T21:40:00.123Z\",\"type\":\"name\",\"name\":\"n\"";
+        for member in ["\"synced\":5", "\"parent\":6", "\"parent_at\":null"] {
+            let line = format!("{behind},{member}");
             assert_eq!(read(line.as_bytes()), None, "{line}");
             compare(&sealed(line.as_bytes()));
         }
