@@ -29,6 +29,7 @@ const MODEL: &[&str] = &["-p", "segno-model"];
 const SUPERVISED: &[&str] = &["-p", "segno-agent", "--test", "supervised"];
 const CHANGES: &[&str] = &["-p", "segno-agent", "--lib", "change::"];
 const INBOX: &[&str] = &["-p", "segno-store", "--test", "inbox"];
+const SERVERS: &[&str] = &["-p", "segno-agent", "--test", "mcp"];
 
 /// How long one set of tests may take; what hangs without its safeguard is caught as well.
 const DEADLINE_SECONDS: u32 = 600;
@@ -135,8 +136,8 @@ const ALL: &[Sabotage] = &[
     Sabotage {
         without: "what recovery finds done is not made durable",
         file: "crates/segno-agent/src/tool/change/establish.rs",
-        from: "        if make_durable(&path).is_err() {\n",
-        to: "        if false && make_durable(&path).is_err() {\n",
+        from: "        if make_durable(&path, steps).is_err() {\n",
+        to: "        if false && make_durable(&path, steps).is_err() {\n",
         tests: &[CHANGES],
     },
     Sabotage {
@@ -145,6 +146,34 @@ const ALL: &[Sabotage] = &[
         from: "    steps(\"exchanged\");\n",
         to: "    steps(\"exchanged\");\n    return Ok(());\n",
         tests: &[CHANGES],
+    },
+    Sabotage {
+        without: "what came out of a path is not kept by recovery",
+        file: "crates/segno-agent/src/tool/change/establish.rs",
+        from: "            keep(out).map(Some)\n",
+        to: "            std::fs::remove_file(out).map(|()| None)\n",
+        tests: &[CHANGES],
+    },
+    Sabotage {
+        without: "an edit is taken as done when its temp file is gone",
+        file: "crates/segno-agent/src/tool/change/establish.rs",
+        from: "named: &[Named::Gone], holds: &[Holds::Old], out: &[], finding: Finding::NotDone },\n    Row { label: \"the file does",
+        to: "named: &[Named::Gone], holds: &[Holds::Old], out: &[], finding: Finding::Done },\n    Row { label: \"the file does",
+        tests: &[CHANGES],
+    },
+    Sabotage {
+        without: "a call that may have arrived is made again",
+        file: "crates/segno-agent/src/mcp/server.rs",
+        from: "                Ok(Err(Failure::Lost(why))) => return Ended::Lost(why),\n",
+        to: "                Ok(Err(Failure::Lost(_))) if again => {}\n                Ok(Err(Failure::Lost(why))) => return Ended::Lost(why),\n",
+        tests: &[SERVERS],
+    },
+    Sabotage {
+        without: "what a service does not know is sent again unasked",
+        file: "crates/segno-agent/src/mcp/keyed.rs",
+        from: "        matches: |f| f.says == Says::Absent && f.repeatable && f.may_act,\n",
+        to: "        matches: |f| f.says == Says::Absent && f.repeatable,\n",
+        tests: &[SERVERS],
     },
 ];
 

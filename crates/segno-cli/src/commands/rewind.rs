@@ -13,8 +13,11 @@ use crate::terminal::{Screen, Text, Tone, clean};
 use segno_agent::permission::Mode;
 use segno_agent::rewind::{self, Effect, Fate, FileFate, Files, Plan};
 use segno_model::{Seq, SessionId};
+use segno_runtime::Session;
+use segno_store::SystemClock;
 use serde_json::json;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Goes back.
 ///
@@ -28,7 +31,8 @@ pub async fn rewind(
 ) -> Result<ExitCode, CliError> {
     let engine = Engine::load(home).await?;
     let id = engine.stores.find(&args.session, &Workplace::cwd()?).await?;
-    let session = engine.open_sound(&id).await?;
+    let opened = engine.stores.open(&id).await?;
+    let session = Session::resume(opened, Arc::new(SystemClock));
     let mut agent = engine.agent(session, Mode::ReadOnly, None);
     let plan = plan(&engine, &id, args.seq).await?;
     let files = match (args.files, args.dry_run) {

@@ -178,13 +178,12 @@ pub(crate) fn establish(
 ) -> Established {
     let facts = look(probe, same_host, contents);
     let (path, (finding, because)) = (probe.path(), decide(&facts));
-    if finding == Finding::Done {
+    if matches!(finding, Finding::Done | Finding::DoneThenChanged) {
         // Whoever carried it out may have died before it was synced, and power may still be lost.
-        if make_durable(&path).is_err() {
+        if make_durable(&path, steps).is_err() {
             let because = "it is there, and could not be made durable";
             return Established { facts, finding: Finding::Unknown, because, kept: None };
         }
-        steps("made durable");
     }
     let out = out_of(probe).filter(|_| same_host && facts.out == Out::Other);
     if let Some(out) = &out {

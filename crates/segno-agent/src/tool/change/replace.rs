@@ -281,10 +281,15 @@ pub(crate) fn keep(out: &Path) -> std::io::Result<PathBuf> {
     Ok(kept)
 }
 
-/// Makes a file's content and its name durable.
-pub(crate) fn make_durable(path: &Path) -> std::io::Result<()> {
-    File::open(path)?.sync_all()?;
-    sync(path)
+/// Makes a file's content and its name durable, or that it is gone.
+pub(crate) fn make_durable(path: &Path, steps: Steps<'_>) -> std::io::Result<()> {
+    match file::open(path, OpenOptions::new().read(true)) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        opened => opened?.sync_all()?,
+    }
+    sync(path)?;
+    steps("made durable");
+    Ok(())
 }
 
 /// Makes a name durable.

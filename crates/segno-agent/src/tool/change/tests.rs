@@ -301,6 +301,45 @@ fn ended_and_disturbed_at_every_step() {
     assert!(states > 400, "only {states} states were looked at");
 }
 
+/// Two others: one writes just before our change takes its version out, the other after our process died.
+/// Recovery keeps both: what was taken out goes nowhere but to the path or beside it. Covers: G7.
+#[test]
+fn what_was_taken_out_is_kept_when_somebody_else_came_since() {
+    const LATER: &[u8] = b"what a third one wrote\n";
+    for (way, out_at) in
+        [(Way::Exchange, "exchanged"), (Way::Rename, "renamed"), (Way::Remove, "moved out")]
+    {
+        for later in [Act::Nothing, Act::Writes, Act::Removes, Act::Replaces] {
+            let mut seen = false;
+            for (act_at, crash_at) in (0..16).flat_map(|a| (a..16).map(move |c| (a, c))) {
+                let place = Place::new(way);
+                let came = make(&place, (act_at, Act::Writes), Some(crash_at));
+                if came.acted != Some("checked") || came.crashed != Some(out_at) {
+                    continue;
+                }
+                seen = true;
+                match later {
+                    Act::Writes => fs::write(place.path(), LATER).unwrap(),
+                    Act::Replaces => {
+                        fs::write(place.path().with_file_name("later"), LATER).unwrap();
+                        fs::rename(place.path().with_file_name("later"), place.path()).unwrap();
+                    }
+                    other => drop(other.on(&place.path())),
+                }
+                let probe = came.probe.clone().unwrap();
+                let found = found_of(&probe, UNHEARD);
+                establish::remove_traces(&probe);
+                assert!(place.has_theirs(), "{way:?} {later:?}: lost: {found:?}");
+                if matches!(later, Act::Writes | Act::Replaces) {
+                    assert_eq!(place.content().as_deref(), Some(LATER), "{way:?} {later:?}");
+                }
+                assert_eq!(place.beside().1, [] as [PathBuf; 0], "{way:?} {later:?}: left");
+            }
+            assert!(seen, "{way:?} takes nothing out");
+        }
+    }
+}
+
 /// Power loss takes back what was not synced: an exchange, a rename, a new name. Covers: G1, G7.
 #[test]
 fn what_power_loss_takes_back_is_not_claimed() {
@@ -351,7 +390,8 @@ fn what_is_found_done_is_made_durable_before_it_is_told() {
             let steps = std::sync::Mutex::new(Vec::new());
             let found = found_of(probe, &|step| steps.lock().unwrap().push(step));
             let durable = steps.lock().unwrap().contains(&"made durable");
-            assert_eq!(durable, found.finding == Finding::Done, "{came:?} {found:?}");
+            let told = matches!(found.finding, Finding::Done | Finding::DoneThenChanged);
+            assert_eq!(durable, told, "{came:?} {found:?}");
             done += usize::from(durable);
         }
         assert!(done > 0, "{way:?} is never found done");
