@@ -54,7 +54,10 @@ fn a_held_session_can_be_forked_and_read_but_not_written() {
         let ran = desk.run(args);
         assert_eq!(ran.code, 4, "{args:?} {ran:?}");
         let pid = format!("process {}", std::process::id());
-        assert!(ran.err.contains(&pid) && ran.err.contains(&format!("segno fork {me}")), "{ran:?}");
+        assert!(
+            ran.err.contains(&pid) && ran.err.contains(&format!("segno attach {me}")),
+            "{ran:?}"
+        );
     }
     assert_eq!(desk.run(&["fork", &me]).code, 0);
     assert_eq!(desk.run(&["export", &me]).code, 0);
