@@ -276,7 +276,8 @@ pub fn mask_json(json: &str) -> (String, usize) {
         let literal = &json[open..end];
         out.push_str(&json[at..open]);
         at = end;
-        let text: String = serde_json::from_str(literal).unwrap_or_default();
+        let readable = segno_model::line::readable_json(literal.as_bytes());
+        let text: String = serde_json::from_str(&readable).unwrap_or_default();
         if json[end..].trim_start().starts_with(':') {
             key = text;
             out.push_str(literal);

@@ -83,12 +83,10 @@ fn document(history: &History) -> String {
 
 /// A line with its secrets masked and a checksum of its own again; as it is when it has none.
 fn masked_line(record: &Record) -> (Vec<u8>, usize) {
-    let json = line::readable_json(&record.line);
-    let covered = line::split_crc(json.as_bytes()).map(|(covered, _)| covered);
-    let Some(covered) = covered.and_then(|bytes| std::str::from_utf8(bytes).ok()) else {
+    let Some((covered, _)) = line::split_crc(&record.line) else {
         return (record.line.to_vec(), 0);
     };
-    match secrets::mask_json(covered) {
+    match secrets::mask_json(&String::from_utf8_lossy(covered)) {
         (_, 0) => (record.line.to_vec(), 0),
         (masked, count) => {
             let crc = line::checksum(masked.as_bytes());
