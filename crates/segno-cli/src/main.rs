@@ -45,56 +45,43 @@ fn start(intent: &Intent, home: Option<&Path>, screen: &mut Screen) -> Result<Ex
 }
 
 async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCode, CliError> {
-    match intent {
+    let command = match intent {
         Intent::Interactive { prompt, agent } => {
-            commands::interactive::interactive(prompt.as_deref(), agent, home, screen).await
+            let prompt = prompt.as_deref();
+            return commands::interactive::interactive(prompt, agent, home, screen).await;
         }
-        Intent::Command(Command::Resume(args)) => {
-            commands::resume::resume(args, home, screen).await
-        }
-        Intent::Command(Command::Run(args)) => commands::run::run(args, home, screen).await,
-        Intent::Command(Command::Rewind(args)) => {
-            commands::rewind::rewind(args, home, screen).await
-        }
-        Intent::Command(Command::Send(args)) => commands::send::send(args, home, screen).await,
-        Intent::Command(Command::Inbox(args)) => commands::inbox::inbox(args, home, screen).await,
-        Intent::Command(Command::Stop(args)) => commands::stop::stop(args, home, screen).await,
-        Intent::Command(Command::Attach(args)) => {
-            commands::attach::attach(args, home, screen).await
-        }
-        Intent::Command(Command::WorkOff(args)) => commands::work_off::work_off(args, home).await,
-        Intent::Command(Command::Models(args)) => {
-            commands::models::models(args, home, screen).await
-        }
-        Intent::Command(Command::Demo(args)) => commands::demo::demo(args, screen).await,
-        Intent::Command(Command::Completions(args)) => completions::completions(args, screen),
-        Intent::Command(command) => on_sessions(command, home, screen).await,
-    }
-}
-
-/// The commands that look at sessions or settle something about them.
-async fn on_sessions(
-    command: &Command,
-    home: Home,
-    screen: &mut Screen,
-) -> Result<ExitCode, CliError> {
-    let place = Workplace { stores: Stores::new(home), cwd: Workplace::cwd()? };
+        Intent::Command(command) => command,
+    };
+    // Where the commands work that look at sessions or settle something about them.
+    let place = || -> Result<Workplace, CliError> {
+        Ok(Workplace { stores: Stores::new(home.clone()), cwd: Workplace::cwd()? })
+    };
     match command {
-        Command::List(args) => commands::list::list(args, &place, screen).await,
-        Command::Search(args) => commands::search::search(args, &place, screen).await,
-        Command::Status(args) => commands::status::status(args, &place, screen).await,
-        Command::Stats(args) => commands::stats::stats(args, &place, screen).await,
-        Command::Sources(args) => commands::sources::sources(args, &place, screen).await,
-        Command::Show(args) => commands::show::show(args, &place, screen).await,
-        Command::Check(args) => commands::check::check(args, &place, screen).await,
-        Command::Repair(args) => commands::repair::repair(args, &place, screen).await,
-        Command::Fork(args) => commands::fork::fork(args, &place, screen).await,
-        Command::Name(args) => commands::name::name(args, &place, screen).await,
-        Command::Export(args) => commands::export::export(args, &place, screen).await,
-        Command::Delete(args) => commands::delete::delete(args, &place, screen).await,
-        Command::Trash(args) => commands::trash::trash(args, &place, screen),
-        Command::Relocate(args) => commands::relocate::relocate(args, &place, screen).await,
-        _ => not_yet(),
+        Command::Resume(args) => commands::resume::resume(args, home, screen).await,
+        Command::Run(args) => commands::run::run(args, home, screen).await,
+        Command::Rewind(args) => commands::rewind::rewind(args, home, screen).await,
+        Command::Send(args) => commands::send::send(args, home, screen).await,
+        Command::Inbox(args) => commands::inbox::inbox(args, home, screen).await,
+        Command::Stop(args) => commands::stop::stop(args, home, screen).await,
+        Command::Attach(args) => commands::attach::attach(args, home, screen).await,
+        Command::WorkOff(args) => commands::work_off::work_off(args, home).await,
+        Command::Models(args) => commands::models::models(args, home, screen).await,
+        Command::Demo(args) => commands::demo::demo(args, screen).await,
+        Command::Completions(args) => completions::completions(args, screen),
+        Command::List(args) => commands::list::list(args, &place()?, screen).await,
+        Command::Search(args) => commands::search::search(args, &place()?, screen).await,
+        Command::Status(args) => commands::status::status(args, &place()?, screen).await,
+        Command::Stats(args) => commands::stats::stats(args, &place()?, screen).await,
+        Command::Sources(args) => commands::sources::sources(args, &place()?, screen).await,
+        Command::Show(args) => commands::show::show(args, &place()?, screen).await,
+        Command::Check(args) => commands::check::check(args, &place()?, screen).await,
+        Command::Repair(args) => commands::repair::repair(args, &place()?, screen).await,
+        Command::Fork(args) => commands::fork::fork(args, &place()?, screen).await,
+        Command::Name(args) => commands::name::name(args, &place()?, screen).await,
+        Command::Export(args) => commands::export::export(args, &place()?, screen).await,
+        Command::Delete(args) => commands::delete::delete(args, &place()?, screen).await,
+        Command::Trash(args) => commands::trash::trash(args, &place()?, screen),
+        Command::Relocate(args) => commands::relocate::relocate(args, &place()?, screen).await,
     }
 }
 
@@ -103,10 +90,6 @@ fn not_shown(error: std::io::Error) -> CliError {
     CliError::failed("The output could not be written.").because(error).next(
         "What the command was to do is done. `segno show` and `segno inbox` tell, before it is repeated.",
     )
-}
-
-fn not_yet() -> Result<ExitCode, CliError> {
-    Err(CliError::failed("This build of segno cannot do that yet."))
 }
 
 /// Errors go to standard error; as one line of JSON where the output would have been JSON.
