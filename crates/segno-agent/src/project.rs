@@ -3,6 +3,9 @@
 //! Responsible for: the facts of `session` and `environment` records, through the git program. Must not:
 //! change anything, wait long, or fail: without git, or when git does not answer, facts are absent.
 
+mod glance;
+
+use glance::Glance;
 use segno_model::record::{GitFacts, ProjectFacts};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -44,6 +47,9 @@ impl Project {
     /// Looks at a directory with a certain git program.
     pub async fn look_with(cwd: &Path, git: &Path) -> Self {
         let git = Git { program: git, cwd };
+        if Glance::at(cwd).dot_git.is_none() {
+            return Self { facts: git.facts_without(), ..Self::default() };
+        }
         let (facts, root, state) = tokio::join!(git.facts(), git.top(), git.state());
         let inside = facts.git_common_dir.is_some();
         Self { facts, git: inside.then_some(state), root }
@@ -51,7 +57,21 @@ impl Project {
 
     /// Only the facts: what lists ask for, who do not need to know what was changed in a working tree.
     pub async fn facts_of(cwd: &Path) -> ProjectFacts {
-        Git { program: Path::new("git"), cwd }.facts().await
+        let git = Git { program: Path::new("git"), cwd };
+        match Glance::at(cwd).dot_git {
+            Some(_) => git.facts().await,
+            None => git.facts_without(),
+        }
+    }
+
+    /// A mark under which these facts of a directory can be remembered: they hold as long as the mark is
+    /// the same. It is made without git, whose answer takes as long as the history is. None while git has
+    /// no answer to remember, as before the first commit.
+    #[must_use]
+    pub fn mark(cwd: &Path, facts: &ProjectFacts) -> Option<String> {
+        let glance = Glance::at(cwd);
+        let known = facts.root_commit.is_some() || glance.dot_git.is_none();
+        (known && glance.real.is_some()).then(|| glance.mark())
     }
 }
 
@@ -100,13 +120,17 @@ impl Git<'_> {
         // The oldest of several first commits. A shallow clone does not know it.
         let is_whole = repository.is_some_and(|(shallow, _)| shallow == "false");
         let root = roots.filter(|_| is_whole).and_then(|r| r.lines().last().map(str::to_owned));
-        let text = |path: PathBuf| path.to_string_lossy().into_owned();
         ProjectFacts {
-            cwd: self.cwd.to_string_lossy().into_owned(),
-            real_path: self.cwd.canonicalize().ok().map(text),
-            git_common_dir: repository.map(|(_, dir)| text(self.real(dir))),
+            git_common_dir: repository.map(|(_, dir)| text(&self.real(dir))),
             root_commit: root,
+            ..self.facts_without()
         }
+    }
+
+    /// The facts that need no git.
+    fn facts_without(&self) -> ProjectFacts {
+        let real_path = self.cwd.canonicalize().ok().map(|path| text(&path));
+        ProjectFacts { cwd: text(self.cwd), real_path, ..ProjectFacts::default() }
     }
 
     /// The top of the working tree.
@@ -130,4 +154,8 @@ impl Git<'_> {
         let dirty = status.is_none_or(|(text, ok)| !ok || !text.is_empty());
         GitFacts { branch, commit, dirty }
     }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }

@@ -218,6 +218,47 @@ async fn a_project_is_known_again_by_any_of_its_facts() {
     assert!(facts.same_project(&moved), "a moved directory is still a clone of it");
 }
 
+/// What lists remember of a directory holds until something happens by which git's answer may change.
+#[tokio::test]
+async fn facts_are_remembered_until_a_repository_changes() {
+    let (_keep, root) = tree(&[("repo/sub/a", "1")]);
+    let (repo, sub) = (root.join("repo"), root.join("repo/sub"));
+    let mut seen: Vec<Option<String>> = Vec::new();
+    let mut look = async |cwd: &Path, what: &str| {
+        let facts = Project::facts_of(cwd).await;
+        assert_eq!(facts, Project::look(cwd).await.facts, "{what}");
+        let mark = Project::mark(cwd, &facts);
+        assert_eq!(mark, Project::mark(cwd, &facts), "{what}");
+        let fresh = mark.is_none() || !seen.contains(&mark);
+        seen.push(mark);
+        (facts, fresh)
+    };
+    assert!(look(&sub, "no repository").await.1);
+    assert!(!look(&sub, "the same").await.1);
+    git(&repo, &["init"]);
+    assert!(look(&sub, "nothing committed").await.1);
+    assert!(look(&sub, "still nothing committed").await.1, "no answer is remembered");
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "-m", "one"]);
+    let (first, fresh) = look(&sub, "a commit").await;
+    assert!(fresh && first.root_commit.is_some());
+    git(&repo, &["commit", "--allow-empty", "-m", "two"]);
+    assert!(!look(&sub, "more commits").await.1, "the first one is the same");
+    git(&repo, &["checkout", "--orphan", "fresh"]);
+    git(&repo, &["commit", "-m", "another root"]);
+    assert!(look(&sub, "another branch").await.1);
+    git(&repo, &["worktree", "add", "../tree", "main"]);
+    let (tree, fresh) = look(&root.join("tree"), "a worktree").await;
+    assert!(fresh && tree.same_project(&first));
+    git(&root.join("tree"), &["checkout", "-b", "side"]);
+    assert!(look(&root.join("tree"), "another branch of the worktree").await.1);
+    fs::remove_dir_all(repo.join(".git")).unwrap();
+    git(&repo, &["init"]);
+    git(&repo, &["commit", "--allow-empty", "-m", "anew"]);
+    assert!(look(&sub, "another repository").await.1);
+    assert!(look(&root.join("gone"), "no directory").await.1);
+}
+
 /// Covers: #89.
 #[tokio::test]
 async fn long_directories_in_any_script_are_kept_whole() {
