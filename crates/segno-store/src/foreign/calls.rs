@@ -5,31 +5,41 @@
 
 use super::emitter::Emitter;
 use super::item::Origin;
+use super::outline::{ByHash, Names, Short, hash};
 use segno_model::Seq;
 use segno_model::finding::Severity;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// The calls of one session.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    by_id: HashMap<Box<str>, Vec<Call>>,
+    /// Most ids are used once, and there may be as many as there are calls in a gigabyte.
+    once: ByHash<Call>,
+    /// Those that were used again, in the order of the records.
+    again: ByHash<Vec<Call>>,
+    /// Where the calls stand that have no result, by the hash of the id and the record.
+    open: HashMap<(u64, Short), Vec<Origin>>,
+    tools: Names,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Call {
-    seq: Seq,
-    name: Box<str>,
-    origin: Origin,
-    answered: bool,
+    seq: Short,
+    tool: u32,
 }
 
 impl Calls {
     /// Notes a call that the record `seq` makes.
     pub(super) fn call(&mut self, id: &str, name: &str, seq: Seq, origin: &Origin) {
-        let origin = Origin { id: None, ..*origin };
-        let call = Call { seq, name: name.into(), origin, answered: false };
-        // Most ids are used once, and there may be as many as there are calls in a gigabyte.
-        self.by_id.entry(id.into()).or_insert_with(|| Vec::with_capacity(1)).push(call);
+        let (id, call) = (hash(id), Call { seq: Short::of(seq), tool: self.tools.number(name) });
+        let stands = Origin { id: None, ..*origin };
+        self.open.entry((id, call.seq)).or_default().push(stands);
+        match (self.again.get_mut(&id), self.once.remove(&id)) {
+            (Some(calls), _) => calls.push(call),
+            (None, Some(first)) => drop(self.again.insert(id, vec![first, call])),
+            (None, None) => drop(self.once.insert(id, call)),
+        }
     }
 
     /// The record that made the call which a result answers, and the tool's name. What does not pair is
@@ -53,7 +63,9 @@ impl Calls {
         at: &Origin,
         out: &mut Emitter<'_>,
     ) -> Option<(Seq, String)> {
-        let Some(calls) = self.by_id.get_mut(id) else {
+        let id = hash(id);
+        let once = self.once.get(&id).map(std::slice::from_ref);
+        let Some(calls) = once.or_else(|| self.again.get(&id).map(Vec::as_slice)) else {
             let sentence = "A result stands here whose call is nowhere in the session.";
             out.found(
                 "orphan-result",
@@ -64,34 +76,45 @@ impl Calls {
             );
             return None;
         };
-        let is_meant = |call: &Call| turn == Some(call.seq);
+        let turn = turn.map(Short::of);
         let at_turn = |turn| calls.binary_search_by_key(&turn, |call| call.seq).is_ok();
-        let meant = turn.is_some_and(at_turn);
-        let fits = |call: &&mut Call| !call.answered && (!meant || is_meant(call));
-        if let Some(open) = calls.iter_mut().rev().find(fits) {
-            open.answered = true;
-            return Some((open.seq, open.name.to_string()));
+        let meant = turn.filter(|turn| at_turn(*turn));
+        let mut fitting = calls.iter().rev().filter(|call| meant.is_none_or(|seq| call.seq == seq));
+        let last = fitting.clone().next();
+        let open = fitting.find(|call| close(&mut self.open, (id, call.seq)));
+        if open.is_none() {
+            let sentence = "A second result stands here for a call that has one.";
+            out.found(
+                "duplicate-result",
+                Severity::Warning,
+                at,
+                sentence,
+                "The first one counts; both are shown.",
+            );
         }
-        let sentence = "A second result stands here for a call that has one.";
-        out.found(
-            "duplicate-result",
-            Severity::Warning,
-            at,
-            sentence,
-            "The first one counts; both are shown.",
-        );
-        let last = calls.iter().rev().find(|call| !meant || is_meant(call));
-        last.map(|call| (call.seq, call.name.to_string()))
+        let call = open.or(last)?;
+        Some((call.seq.seq(), self.tools.name(call.tool).to_owned()))
     }
 
     /// Tells which calls have no result. Readers call it at the end.
     pub(super) fn finish(&self, out: &mut Emitter<'_>) {
-        let mut open: Vec<&Call> = self.by_id.values().flatten().filter(|c| !c.answered).collect();
-        open.sort_by_key(|call| call.seq);
-        for call in open {
+        let mut open: Vec<_> = self.open.iter().collect();
+        // Of the calls of one record, as they stand in the file.
+        open.sort_by_key(|((_, seq), stands)| (*seq, stands.first().and_then(|at| at.line)));
+        for origin in open.into_iter().flat_map(|(_, stands)| stands) {
             let sentence = "A call has no result: the agent was interrupted, or is still at it.";
             let done = "Its outcome is unknown; it is never taken as failed or as not run.";
-            out.found("interrupted-call", Severity::Note, &call.origin, sentence, done);
+            out.found("interrupted-call", Severity::Note, origin, sentence, done);
         }
     }
+}
+
+/// Takes one of the open calls of a record under one id; false when there is none.
+fn close(open: &mut HashMap<(u64, Short), Vec<Origin>>, call: (u64, Short)) -> bool {
+    let Entry::Occupied(mut stands) = open.entry(call) else { return false };
+    stands.get_mut().pop();
+    if stands.get().is_empty() {
+        stands.remove();
+    }
+    true
 }

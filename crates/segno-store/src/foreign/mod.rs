@@ -28,6 +28,7 @@ mod lines;
 mod live;
 mod locate;
 mod opencode;
+mod outline;
 mod pi;
 mod qwen;
 #[cfg(feature = "catalog")]

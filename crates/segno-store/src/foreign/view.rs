@@ -8,6 +8,7 @@ use super::facts::Facts;
 use super::input::ForeignError;
 use super::item::{ForeignRecord, Item};
 use super::locate::Located;
+use super::outline::Short;
 use segno_model::context::{self, Context};
 use segno_model::finding::Finding;
 use segno_model::record::{Compaction, Message};
@@ -49,8 +50,7 @@ impl View {
         Ok(view)
     }
 
-    /// What the context needs. Reads the session twice and holds, besides that, a few dozen bytes per
-    /// record.
+    /// What the context needs. Reads the session twice and holds, besides that, twelve bytes per record.
     ///
     /// # Errors
     /// As [`super::read`].
@@ -108,10 +108,11 @@ pub fn pos(seq: Seq) -> Pos {
 /// The shape of a session, without what was said.
 #[derive(Debug, Default)]
 struct Outline {
-    parents: HashMap<Seq, Option<Seq>>,
+    /// Of each record, as most are nodes; [`Short::LAST`] for none.
+    parents: Vec<Short>,
     compactions: HashMap<Seq, (Option<Seq>, Vec<Seq>)>,
-    /// Results by the record that made the call.
-    results: HashMap<Seq, Vec<Seq>>,
+    /// Results with the record that made the call, in the order of the results.
+    results: Vec<(Short, Short)>,
     edits: Vec<(Seq, Seq)>,
 }
 
@@ -121,8 +122,11 @@ impl Outline {
             return;
         }
         let (record, seq) = (&read.record, read.record.seq());
-        if record.is_node() {
-            self.parents.insert(seq, record.envelope.parent);
+        if let Some(parent) = record.envelope.parent.filter(|_| record.is_node())
+            && let Ok(at) = usize::try_from(seq)
+        {
+            self.parents.resize(at, Short::LAST);
+            self.parents.push(Short::of(parent));
         }
         match record.body() {
             Body::Compaction(compaction) => {
@@ -133,11 +137,16 @@ impl Outline {
                 if let Message::Tool(result) = &**message
                     && let Some(call) = result.call_seq
                 {
-                    self.results.entry(call).or_default().push(seq);
+                    self.results.push((Short::of(call), Short::of(seq)));
                 }
             }
             _ => {}
         }
+    }
+
+    fn parent(&self, seq: Seq) -> Option<Seq> {
+        let parent = self.parents.get(usize::try_from(seq).ok()?)?;
+        Some(parent.seq()).filter(|_| *parent != Short::LAST)
     }
 
     /// The path from the tip to what its newest compaction keeps, with all results and edits.
@@ -158,11 +167,11 @@ impl Outline {
                     break;
                 }
             }
-            at = self.parents.get(&seq).copied().flatten();
+            at = self.parent(seq);
         }
-        let results: Vec<Seq> =
-            needed.iter().filter_map(|seq| self.results.get(seq)).flatten().copied().collect();
-        needed.extend(results);
+        let answers = self.results.iter().filter(|(call, _)| needed.contains(&call.seq()));
+        let answers: Vec<Seq> = answers.map(|(_, result)| result.seq()).collect();
+        needed.extend(answers);
         let edits: Vec<Seq> = self
             .edits
             .iter()

@@ -1,12 +1,13 @@
 //! The chain of rows as a tree of records.
 //!
 //! Responsible for: which record a row becomes and on which it hangs, one message for the rows of one
-//! response, copies and missing parents. Holds one response with what stands between its rows, and some
+//! response, copies and missing parents. Holds one response with what stands between its rows, and 16
 //! bytes for each row. Must not: look into what is said.
 
 use super::super::calls::Calls;
 use super::super::emitter::{Emitter, Meta};
 use super::super::item::Origin;
+use super::super::outline::{ByHash, Short};
 use super::row::Key;
 use super::say;
 use segno_model::Seq;
@@ -15,7 +16,6 @@ use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, Body, ContextEdit, Message, ModelRef, ToolMessage,
     Usage,
 };
-use std::collections::HashMap;
 
 /// A response is closed when more than this stands between its rows.
 const MOST_HELD: usize = 8 << 20;
@@ -75,17 +75,20 @@ pub(super) struct Reply {
 /// The chain, as far as it was read.
 #[derive(Default)]
 pub(super) struct Chain {
-    nodes: HashMap<Key, Entry>,
+    /// By the row's key, like all that follow.
+    nodes: ByHash<Entry>,
+    /// The rows that are not the session's own.
+    strays: ByHash<u32>,
     /// Rows that stand again behind a summary: what hangs on them hangs on that.
-    again: HashMap<Key, Seq>,
+    again: ByHash<Seq>,
     lanes: Vec<Lane>,
     open: Option<Response>,
     copies: Copies,
     calls: Calls,
     /// The records that hold results, by the call's id.
-    results: HashMap<Key, Seq>,
+    results: ByHash<Short>,
     /// The output tokens of the responses, as far as they were told.
-    spent: HashMap<Key, u64>,
+    spent: ByHash<u32>,
     begun: bool,
 }
 
@@ -95,16 +98,25 @@ struct Entry {
     /// The node that it is, or the nearest one above it.
     node: Node,
     print: u32,
-    lane: u32,
 }
 
+/// What a row has become: a record, or one of two things that no record's number can be.
 #[derive(Clone, Copy, PartialEq)]
-enum Node {
+struct Node(Short);
+
+impl Node {
     /// Its record is not handed on yet.
-    Held,
+    const HELD: Self = Self(Short::LAST);
     /// Nothing is above it.
-    Root,
-    At(Seq),
+    const ROOT: Self = Self(Short::BEFORE_LAST);
+
+    fn of(seq: Option<Seq>) -> Self {
+        seq.map_or(Self::ROOT, |seq| Self(Short::of(seq)))
+    }
+
+    fn seq(self) -> Option<Seq> {
+        Some(self.0.seq()).filter(|_| self != Self::HELD && self != Self::ROOT)
+    }
 }
 
 #[derive(Default)]
@@ -150,7 +162,7 @@ impl Chain {
         at: &Origin,
         out: &mut Emitter<'_>,
     ) -> bool {
-        let seen = self.nodes.get(&key).map(|seen| seen.print);
+        let seen = self.nodes.get(&key.0).map(|seen| seen.print);
         if seen == Some(print) {
             self.copies.count(at);
             if !self.open.as_ref().is_some_and(|open| open.holds(key)) {
@@ -170,20 +182,17 @@ impl Chain {
 
     /// Notes a row whose record will come.
     pub(super) fn expect(&mut self, key: Key, print: u32, lane: u32) {
-        self.nodes.insert(key, Entry { node: Node::Held, print, lane });
+        self.remember(key, Entry { node: Node::HELD, print }, lane);
     }
 
     /// Whether the row is known.
     pub(super) fn knows(&self, key: Key) -> bool {
-        self.nodes.contains_key(&key)
+        self.nodes.contains_key(&key.0)
     }
 
     /// The record that a row became, or that is nearest above it. None: there is no such row.
     pub(super) fn record_of(&self, key: Key) -> Option<Option<Seq>> {
-        self.nodes.get(&key).map(|entry| match entry.node {
-            Node::At(seq) => Some(seq),
-            _ => None,
-        })
+        self.nodes.get(&key.0).map(|entry| entry.node.seq())
     }
 
     /// The subagent whose lane this is.
@@ -193,7 +202,16 @@ impl Chain {
 
     /// The lane of a row.
     pub(super) fn lane_of_row(&self, key: Key) -> Option<u32> {
-        self.nodes.get(&key).map(|entry| entry.lane)
+        self.nodes.contains_key(&key.0).then(|| self.strays.get(&key.0).copied().unwrap_or(MAIN))
+    }
+
+    fn remember(&mut self, key: Key, entry: Entry, lane: u32) {
+        self.nodes.insert(key.0, entry);
+        if lane != MAIN {
+            self.strays.insert(key.0, lane);
+        } else if !self.strays.is_empty() {
+            self.strays.remove(&key.0);
+        }
     }
 
     /// The lane of a subagent in the session's own file.
@@ -218,7 +236,7 @@ impl Chain {
 
     /// From here on, what hangs on these rows hangs on `seq`.
     pub(super) fn stand_again(&mut self, rows: impl Iterator<Item = Key>, seq: Seq) {
-        self.again = rows.map(|key| (key, seq)).collect();
+        self.again = rows.map(|key| (key.0, seq)).collect();
     }
 
     /// Takes a row of a response.
@@ -270,9 +288,9 @@ impl Chain {
         step.drafts = vec![Draft::Body(Body::Message(Box::new(Message::Assistant(reply))))];
         let node = self.place(step, out);
         for (key, print) in keys {
-            self.nodes.insert(key, Entry { node, print, lane });
+            self.remember(key, Entry { node, print }, lane);
         }
-        if let Node::At(seq) = node {
+        if let Some(seq) = node.seq() {
             for ((id, name), origin) in calls.iter().zip(&origins) {
                 self.calls.call(id, name, seq, origin);
             }
@@ -286,11 +304,12 @@ impl Chain {
     /// before replaces that.
     fn spend(&mut self, response: &mut Option<String>, usage: &mut Option<Usage>) {
         let (Some(id), Some(now)) = (&response, &usage) else { return };
-        let told = self.spent.entry(Key::of(id)).or_default();
-        if *told > 0 && now.output <= *told {
+        let told = self.spent.entry(Key::of(id).0).or_default();
+        let output = u32::try_from(now.output).unwrap_or(u32::MAX);
+        if *told > 0 && output <= *told {
             (*response, *usage) = (None, None);
         } else {
-            *told = now.output;
+            *told = output;
         }
     }
 
@@ -302,14 +321,13 @@ impl Chain {
             let Some(body) = self.body(draft, &step.meta.origin, out) else { continue };
             let is_node = body.is_node();
             let call = answered(&body);
-            let parent = if let Node::At(seq) = node { Some(seq) } else { None };
-            let meta = Meta { parent, response: response.take(), ..step.meta.clone() };
+            let meta = Meta { parent: node.seq(), response: response.take(), ..step.meta.clone() };
             let seq = out.record(body, meta);
             if let Some(call) = call {
-                self.results.entry(call).or_insert(seq);
+                self.results.entry(call.0).or_insert(Short::of(seq));
             }
             if is_node {
-                node = Node::At(seq);
+                node = Node::of(Some(seq));
                 self.lanes[step.lane as usize].last = Some(seq);
                 if step.lane == MAIN {
                     self.copies.last = None;
@@ -317,7 +335,7 @@ impl Chain {
             }
         }
         if let Some((key, print)) = step.key {
-            self.nodes.insert(key, Entry { node, print, lane: step.lane });
+            self.remember(key, Entry { node, print }, step.lane);
         }
         node
     }
@@ -332,7 +350,7 @@ impl Chain {
                 Some(Body::Message(Box::new(Message::Tool(*result))))
             }
             Draft::Edit { call, text } => {
-                let target = *self.results.get(&call)?;
+                let target = self.results.get(&call.0)?.seq();
                 let edit = if text.is_some() { "replace" } else { "omit" }.to_owned();
                 let content = text.into_iter().map(Block::text).collect();
                 Some(Body::ContextEdit(ContextEdit { target, edit, content }))
@@ -342,7 +360,7 @@ impl Chain {
 
     /// The node that a row hangs on.
     fn above(&mut self, step: &Step, out: &mut Emitter<'_>) -> Node {
-        let last = self.last(step.lane).map_or(Node::Root, Node::At);
+        let last = Node::of(self.last(step.lane));
         if matches!(step.parent, Parent::Outside) {
             return last;
         }
@@ -351,23 +369,23 @@ impl Chain {
             Parent::Outside | Parent::Last => return last,
             // What stands before the first row was not in the file.
             Parent::Root if first => return last,
-            Parent::Root => return Node::Root,
+            Parent::Root => return Node::ROOT,
             Parent::Row(key) => key,
         };
-        if let Some(seq) = self.again.get(&key) {
-            return Node::At(*seq);
+        if let Some(seq) = self.again.get(&key.0) {
+            return Node::of(Some(*seq));
         }
         if let Some((copy, before)) = self.copies.last
             && copy == key
         {
-            return before.map_or(Node::Root, Node::At);
+            return Node::of(before);
         }
-        match self.nodes.get(&key) {
-            Some(entry) if entry.lane == step.lane && entry.node != Node::Held => {
+        match (self.nodes.get(&key.0), self.lane_of_row(key)) {
+            (Some(entry), Some(lane)) if lane == step.lane && entry.node != Node::HELD => {
                 return entry.node;
             }
             // A subagent's beginning hangs on the call.
-            Some(entry) if step.lane != MAIN && entry.lane == MAIN => return last,
+            (_, Some(MAIN)) if step.lane != MAIN => return last,
             _ => {}
         }
         let at = &step.meta.origin;

@@ -3,10 +3,10 @@
 //! Responsible for: parsing a line once, borrowing what can be borrowed and leaving big values that
 //! nobody looks into unparsed. Must not: decide what a row means.
 
+use super::super::outline::hash;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
@@ -341,16 +341,16 @@ impl Row<'_> {
     }
 }
 
-/// A row's id, or a call's, in 16 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key(u128);
+/// A row's id, a call's or a response's, in 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key(pub(super) u64);
 
 impl Key {
     pub(super) fn of(id: &str) -> Self {
-        if let Ok(uuid) = uuid::Uuid::try_parse(id) {
-            return Self(uuid.as_u128());
+        // The same one may be spelled in capitals.
+        match uuid::Uuid::try_parse(id) {
+            Ok(uuid) => Self(hash(&uuid.as_u128())),
+            Err(_) => Self(hash(id)),
         }
-        let hash: [u8; 32] = Sha256::digest(id.as_bytes()).into();
-        Self(hash.iter().take(16).fold(0, |key, &byte| key << 8 | u128::from(byte)))
     }
 }
