@@ -8,6 +8,7 @@ use crate::sessions::{Entry, Standing};
 use segno_model::Timestamp;
 use segno_model::record::{ProjectFacts, Usage};
 use segno_store::foreign::Agent;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// The word for our own sessions where agents are named.
@@ -206,11 +207,16 @@ impl Wanted {
     }
 }
 
+/// The order of lists.
+#[must_use]
+pub fn newest_first(a: &Listed, b: &Listed, now: Timestamp) -> Ordering {
+    (b.last_active(now), b.id()).cmp(&(a.last_active(now), a.id()))
+}
+
 /// Newest last message first; subagents' sessions behind the one that they belong to.
 #[must_use]
 pub fn ordered(mut sessions: Vec<Listed>, now: Timestamp) -> Vec<Listed> {
-    use std::cmp::Reverse;
-    sessions.sort_by_cached_key(|s| (Reverse(s.last_active(now)), Reverse(s.id().to_owned())));
+    sessions.sort_by(|a, b| newest_first(a, b, now));
     let (children, roots): (Vec<_>, Vec<_>) = sessions.into_iter().partition(Listed::is_child);
     let mut of: HashMap<(&'static str, String), Vec<Listed>> = HashMap::new();
     let mut lost = Vec::new();
@@ -234,30 +240,58 @@ pub fn ordered(mut sessions: Vec<Listed>, now: Timestamp) -> Vec<Listed> {
     out
 }
 
-/// For each id, as much of its beginning as tells it from the others; eight characters at least.
-#[must_use]
-pub fn short_ids(ids: &[&str]) -> Vec<String> {
-    let mut sorted: Vec<&str> = ids.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let shared = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    let short = |id: &&str| {
-        let at = sorted.partition_point(|other| other < id);
-        let before = at.checked_sub(1).map_or(0, |i| shared(id, sorted[i]));
-        let after = sorted.get(at + 1).map_or(0, |next| shared(id, next));
-        let mut len = (before.max(after) + 1).max(8).min(id.len());
+/// Ids, to be shown as short as they can be.
+#[derive(Debug)]
+pub struct Ids<'a> {
+    sorted: Vec<&'a str>,
+}
+
+impl<'a> Ids<'a> {
+    /// All ids that are told apart.
+    #[must_use]
+    pub fn new(ids: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut sorted: Vec<&str> = ids.into_iter().collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        Self { sorted }
+    }
+
+    /// As much of an id's beginning as tells it from the others; eight characters at least.
+    #[must_use]
+    pub fn short<'i>(&self, id: &'i str) -> &'i str {
+        let shared =
+            |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+        let at = self.sorted.partition_point(|other| *other < id);
+        let behind = at + usize::from(self.sorted.get(at).is_some_and(|found| *found == id));
+        let before = at.checked_sub(1).and_then(|i| self.sorted.get(i));
+        let neighbours = before.into_iter().chain(self.sorted.get(behind));
+        let longest = neighbours.map(|other| shared(id, other)).max().unwrap_or(0);
+        let mut len = (longest + 1).max(8).min(id.len());
         // A prefix that ends in a hyphen looks cut off, and none ends within a character.
         while len < id.len() && (id.as_bytes()[len - 1] == b'-' || !id.is_char_boundary(len)) {
             len += 1;
         }
-        id[..len].to_owned()
-    };
-    ids.iter().map(short).collect()
+        &id[..len]
+    }
+}
+
+/// For each id, as much of its beginning as tells it from the others; eight characters at least.
+#[must_use]
+pub fn short_ids(ids: &[&str]) -> Vec<String> {
+    let all = Ids::new(ids.iter().copied());
+    ids.iter().map(|id| all.short(id).to_owned()).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::short_ids;
+    use super::{Ids, short_ids};
+
+    #[test]
+    fn an_id_that_was_not_there_is_told_from_the_others_too() {
+        let ids = Ids::new(["0123456789", "0123456999"]);
+        assert_eq!(ids.short("0123456788"), "0123456788");
+        assert_eq!(ids.short("9"), "9");
+    }
 
     #[test]
     fn ids_are_as_short_as_they_can_be() {

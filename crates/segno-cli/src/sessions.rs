@@ -8,8 +8,10 @@ use segno_model::checkpoint::Totals;
 use segno_model::record::{ModelRef, OriginKind, ProjectFacts};
 use segno_model::store::StoreError;
 use segno_model::{SessionId, Standing as Stands, Timestamp};
+use segno_store::FileStore;
 use segno_store::catalog::{Catalog, Opened, Row};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Where a session stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -93,9 +95,9 @@ pub struct Entry {
     /// The first thing that a person said.
     pub first_prompt: Option<String>,
     /// The model in force.
-    pub model: Option<ModelRef>,
+    pub model: Option<Arc<ModelRef>>,
     /// Its project; none if it cannot be read, or its first line was lost.
-    pub project: Option<ProjectFacts>,
+    pub project: Option<Arc<ProjectFacts>>,
     /// Whether it is a subagent's.
     pub is_child: bool,
     /// The session of another agent that it was imported from: the agent's word, a colon and its id there.
@@ -141,18 +143,18 @@ impl Entry {
 ///
 /// # Errors
 /// When the sessions cannot even be listed.
-pub fn all(stores: &Stores, now: Timestamp) -> Result<(Vec<Entry>, Option<String>), StoreError> {
-    if !stores.home.data.is_dir() {
-        return Ok((Vec::new(), None));
-    }
-    let mut catalog = Catalog::open(&stores.home.catalog());
-    catalog.refresh(&stores.files)?;
-    let (held, trouble) = (catalog.held(&stores.files), trouble(catalog.opened()));
-    let rows = catalog.into_rows().into_iter();
+pub fn all(
+    catalog: &mut Catalog,
+    files: &FileStore,
+    now: Timestamp,
+) -> Result<(Vec<Entry>, Option<String>), StoreError> {
+    catalog.refresh(files)?;
+    let (held, trouble) = (catalog.held(files), trouble(catalog.opened()));
+    let rows = catalog.take_rows().into_iter();
     let mut entries: Vec<Entry> = rows
         .map(|row| {
             let is_held = held.contains(&row.id);
-            let owner = is_held.then(|| stores.files.holder(&row.id).ok().flatten()).flatten();
+            let owner = is_held.then(|| files.holder(&row.id).ok().flatten()).flatten();
             let pid = owner.map(|owner| owner.pid).filter(|pid| *pid > 0);
             Entry { pid, ..entry(row, is_held) }
         })
@@ -214,7 +216,7 @@ pub fn entry(row: Row, held: bool) -> Entry {
         name: row.name,
         first_prompt: row.first_prompt,
         model: row.model,
-        project: Some(row.project).filter(|facts| *facts != ProjectFacts::default()),
+        project: Some(row.project).filter(|facts| **facts != ProjectFacts::default()),
         is_child: row.origin.as_ref().is_some_and(|origin| origin.kind == OriginKind::Child),
         imported_from: row
             .origin

@@ -15,6 +15,7 @@ use segno_model::store::{
     Clock as _, DamagedSession as _, HeldSession, Judged, LogOf, Opened, SessionStore, StoreError,
 };
 use segno_model::{SessionId, Timestamp};
+use segno_store::catalog::Catalog;
 use segno_store::{FileStore, RealDisk, SystemClock};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
@@ -95,13 +96,40 @@ impl Stores {
         Ok(entries.iter().find(counts).map(|e| e.id.clone()))
     }
 
+    /// The list of sessions, if there is a home that it can be in.
+    #[must_use]
+    pub fn catalog(&self) -> Option<Catalog> {
+        self.home.data.is_dir().then(|| self.open_catalog())
+    }
+
+    /// The list of sessions.
+    #[must_use]
+    pub fn open_catalog(&self) -> Catalog {
+        Catalog::open(&self.home.catalog())
+    }
+
     /// Every session, newest last message first.
     ///
     /// # Errors
     /// When the sessions cannot be listed.
-    #[expect(clippy::unused_async, reason = "other stores will be asked over a network")]
     pub async fn entries(&self, now: Timestamp) -> Result<Vec<Entry>, CliError> {
-        let (entries, trouble) = sessions::all(self, now)?;
+        match self.catalog() {
+            Some(mut catalog) => self.entries_of(&mut catalog, now).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The same with a catalog that is open.
+    ///
+    /// # Errors
+    /// When the sessions cannot be listed.
+    #[expect(clippy::unused_async, reason = "other stores will be asked over a network")]
+    pub async fn entries_of(
+        &self,
+        catalog: &mut Catalog,
+        now: Timestamp,
+    ) -> Result<Vec<Entry>, CliError> {
+        let (entries, trouble) = sessions::all(catalog, &self.files, now)?;
         if let Some(trouble) = trouble {
             self.said.call_once(|| note(&trouble));
         }

@@ -12,10 +12,13 @@ pub type Seq = u64;
 
 /// A session's id: a lower-case hyphenated UUID. Version 7 for sessions that we create.
 ///
-/// The type is the guard against path traversal (G17): no other text can become one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub struct SessionId(String);
+/// The type is the guard against path traversal (G17): no other text can become one. The text is held in
+/// place: lists hold tens of thousands.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId([u8; LEN]);
+
+/// How long an id's text is.
+const LEN: usize = 36;
 
 /// Text that is not a session id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,37 +31,58 @@ impl SessionId {
     /// # Errors
     /// [`InvalidId`] when it is not 36 characters of lower-case hex in the UUID grouping.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        let grouped = text.len() == 36
-            && text.bytes().enumerate().all(|(i, b)| match i {
-                8 | 13 | 18 | 23 => b == b'-',
-                _ => b.is_ascii_digit() || (b'a'..=b'f').contains(&b),
-            });
-        if grouped { Ok(Self(text.to_owned())) } else { Err(InvalidId(text.to_owned())) }
+        let is_fit = |(i, byte): (usize, &u8)| match i {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(byte),
+        };
+        match <[u8; LEN]>::try_from(text.as_bytes()) {
+            Ok(bytes) if bytes.iter().enumerate().all(is_fit) => Ok(Self(bytes)),
+            _ => Err(InvalidId(text.to_owned())),
+        }
     }
 
     /// The id's text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        // Nothing else is ever in it.
+        std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
     /// The first eight characters, for people; not unique.
     #[must_use]
     pub fn short(&self) -> &str {
-        &self.0[..8]
+        self.as_str().get(..8).unwrap_or_default()
     }
 
     /// Milliseconds since 1970 that a version 7 id carries; meaningless for other versions.
     #[must_use]
     pub fn created_ms(&self) -> i64 {
-        let hex: String = self.0.chars().filter(|c| *c != '-').take(12).collect();
-        i64::from_str_radix(&hex, 16).unwrap_or(0)
+        let digits = self.0.iter().filter_map(|byte| char::from(*byte).to_digit(16)).take(12);
+        digits.fold(0, |ms, digit| ms << 4 | i64::from(digit))
+    }
+}
+
+impl AsRef<str> for SessionId {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SessionId").field(&self.as_str()).finish()
     }
 }
 
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for SessionId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -10,6 +10,7 @@ use segno_model::store::StoreError;
 use segno_model::time::Timestamp;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The log's name in its session's directory.
 pub(crate) const LOG: &str = "log.jsonl";
@@ -121,19 +122,21 @@ impl Layout {
             let names = directories(disk, &dir)?;
             let ids: Vec<SessionId> =
                 names.iter().flat_map(|name| SessionId::parse(name)).collect();
-            let within: Vec<PathBuf> =
-                ids.iter().map(|id| Path::new(id.as_str()).join(ACTIONS)).collect();
-            let metas = disk.metas(&dir, &within);
-            let there = ids.into_iter().zip(within).zip(metas).filter(|(_, meta)| meta.is_ok());
-            found.extend(there.map(|((id, path), _)| (id, dir.join(path))));
+            let metas = disk.metas(&dir, &ids, ACTIONS);
+            let there = ids.into_iter().zip(metas).filter(|(_, meta)| meta.is_ok());
+            found.extend(there.map(|(id, _)| {
+                let actions = dir.join(id.as_str()).join(ACTIONS);
+                (id, actions)
+            }));
         }
         Ok(found)
     }
 
-    /// Every directory that is named like a session and has a log.
+    /// Every directory that is named like a session and has a log; within a month in the order of the ids.
     pub(crate) fn all<D: Disk>(&self, disk: &D) -> Result<Vec<Found>, StoreError> {
-        let mut found = Vec::new();
-        for month in directories(disk, &self.sessions())? {
+        let (mut found, mut months) = (Vec::new(), directories(disk, &self.sessions())?);
+        months.sort_unstable();
+        for month in months {
             found.extend(sessions_in(disk, &self.sessions().join(month))?);
         }
         Ok(found)
@@ -144,21 +147,30 @@ impl Layout {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) id: SessionId,
-    pub(crate) dir: SessionDir,
+    /// The directory that its directory is in, shared with the others there.
+    within: Arc<Path>,
     /// Of its log.
     pub(crate) meta: Meta,
 }
 
-/// The sessions that lie directly in a directory.
+impl Found {
+    pub(crate) fn dir(&self) -> SessionDir {
+        SessionDir(self.within.join(self.id.as_str()))
+    }
+}
+
+/// The sessions that lie directly in a directory, in the order of their ids.
 pub(crate) fn sessions_in<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Found>, StoreError> {
     let names = directories(disk, dir)?;
-    let ids: Vec<SessionId> = names.iter().flat_map(|name| SessionId::parse(name)).collect();
-    let logs: Vec<PathBuf> = ids.iter().map(|id| Path::new(id.as_str()).join(LOG)).collect();
-    let mut found = Vec::with_capacity(ids.len());
-    for (id, meta) in ids.into_iter().zip(disk.metas(dir, &logs)) {
-        let dir = SessionDir(dir.join(id.as_str()));
-        if let Some(meta) = if_any(meta, &dir.log())? {
-            found.push(Found { id, dir, meta });
+    let mut ids: Vec<SessionId> = names.iter().flat_map(|name| SessionId::parse(name)).collect();
+    ids.sort_unstable();
+    let metas = disk.metas(dir, &ids, LOG);
+    let (mut found, within) = (Vec::with_capacity(ids.len()), Arc::from(dir));
+    for (id, meta) in ids.into_iter().zip(metas) {
+        match if_any(meta) {
+            Ok(Some(meta)) => found.push(Found { id, within: Arc::clone(&within), meta }),
+            Ok(None) => {}
+            Err(e) => return Err(store_error("looking at", &dir.join(id.as_str()).join(LOG), e)),
         }
     }
     Ok(found)
@@ -181,14 +193,14 @@ pub(crate) fn exists<D: Disk>(disk: &D, path: &Path) -> Result<bool, StoreError>
 
 /// What is at a path, if anything is.
 fn look<D: Disk>(disk: &D, path: &Path) -> Result<Option<Meta>, StoreError> {
-    if_any(disk.meta(path), path)
+    if_any(disk.meta(path)).map_err(|e| store_error("looking at", path, e))
 }
 
-fn if_any(meta: std::io::Result<Meta>, path: &Path) -> Result<Option<Meta>, StoreError> {
+fn if_any(meta: std::io::Result<Meta>) -> std::io::Result<Option<Meta>> {
     match meta {
         Ok(meta) => Ok(Some(meta)),
         Err(e) if is_nothing(&e) => Ok(None),
-        Err(e) => Err(store_error("looking at", path, e)),
+        Err(e) => Err(e),
     }
 }
 

@@ -3,10 +3,10 @@
 //! Responsible for: taking the lock without ever waiting, and telling the loser who won (G5). Must not:
 //! decide by the note: it is information, and the lock is the truth.
 
-use crate::disk::{Disk, DiskFile, FileId};
+use crate::disk::{Disk, DiskFile};
 use crate::durable::{read_file, write_note};
 use crate::error::{store_error, write_error};
-use crate::layout::SessionDir;
+use crate::layout::{Found, SessionDir};
 use crate::platform;
 use crate::system::SystemClock;
 use segno_model::SessionId;
@@ -139,9 +139,10 @@ impl Locks {
         Self(disk.locked(root))
     }
 
-    /// Whether somebody has the lock of a log that is the file `log`. The system's list rules most out;
-    /// the lock itself decides.
-    pub(crate) fn is_held<D: Disk>(&self, disk: &D, session: &SessionDir, log: FileId) -> bool {
-        self.0.as_ref().is_none_or(|locked| locked.contains(&log.ino)) && is_held(disk, session)
+    /// Whether somebody has the lock of a session's log. The system's list rules most out; the lock itself
+    /// decides.
+    pub(crate) fn is_held<D: Disk>(&self, disk: &D, found: &Found) -> bool {
+        let listed = |locked: &HashSet<u64>| locked.contains(&found.meta.id.ino);
+        self.0.as_ref().is_none_or(listed) && is_held(disk, &found.dir())
     }
 }

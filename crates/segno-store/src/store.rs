@@ -190,7 +190,7 @@ impl<D: Disk> FileStore<D> {
     }
 
     pub(crate) fn listed(&self, found: Found, locks: &Locks) -> Listed {
-        let held = locks.is_held(self.disk(), &found.dir, found.meta.id);
+        let held = locks.is_held(self.disk(), &found);
         Listed { id: found.id, bytes: found.meta.len, held }
     }
 }

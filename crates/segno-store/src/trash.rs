@@ -6,7 +6,7 @@
 use crate::disk::Disk;
 use crate::durable::{create_dirs, remove_tree, sync_dir};
 use crate::error::{store_error, write_error};
-use crate::layout::{Found, SessionDir, exists, sessions_in};
+use crate::layout::{SessionDir, exists, sessions_in};
 use crate::lock;
 use crate::reading::{self, LogFile};
 use crate::store::FileStore;
@@ -63,7 +63,8 @@ impl<D: Disk> FileStore<D> {
     pub fn empty_trash(&self) -> Result<Vec<SessionId>, StoreError> {
         let mut gone = Vec::new();
         let trash = self.layout().trash();
-        for Found { id, dir, .. } in sessions_in(self.disk(), &trash)? {
+        for found in sessions_in(self.disk(), &trash)? {
+            let (dir, id) = (found.dir(), found.id);
             let entries =
                 self.disk().list(&trash).map_err(|e| store_error("listing", &trash, e))?;
             if entries.iter().any(|e| e.is_link && e.name == id.as_str()) {

@@ -10,7 +10,7 @@ use segno_model::record::{Name, Run, RunEnd, RunState};
 use segno_model::store::{Level, SessionLog, SessionStore, StoreError};
 use segno_model::{Body, Standing, Timestamp};
 use segno_store::catalog::{Activity, Catalog, Filter, Opened, Row};
-use segno_store::foreign::{self, Roots};
+use segno_store::foreign::Roots;
 use segno_store::{FileStore, RealDisk};
 use segno_testkit::sessions;
 use std::fs;
@@ -62,7 +62,7 @@ fn a_row_says_what_the_log_says() {
     now(log.append(batch, Level::Synced)).unwrap();
     let row = place.rows().pop().unwrap();
     assert_eq!(row.id, id(1));
-    assert_eq!(row.project, header(1).project);
+    assert_eq!(*row.project, header(1).project);
     assert_eq!(row.first_prompt.as_deref(), Some("first prompt"));
     assert_eq!(row.name.as_deref(), Some("a name"));
     assert_eq!((row.totals.user_messages, row.totals.assistant_messages), (1, 1));
@@ -101,7 +101,7 @@ fn the_list_says_who_is_held() {
     let (catalog, report) = place.list();
     assert_eq!((report.total, report.read), (600, 0));
     assert!(catalog.held(&place.store).is_empty());
-    assert_eq!(catalog.into_rows().len(), 600);
+    assert_eq!(catalog.rows(&Filter::default()).len(), 600);
 }
 
 /// A session's directory that was copied into another month is one session; the one at home counts.
@@ -267,13 +267,13 @@ fn a_file_that_goes_before_it_is_read_has_a_row() {
     let path = folder.join("c0de1000-1111-4111-8111-000000000001.jsonl");
     fs::write(&path, "{\"type\":\"summary\",\"summary\":\"x\",\"leafUuid\":\"y\"}\n").unwrap();
     let roots = Roots { home: root.path().to_owned(), ..Roots::default() };
-    let (located, failed) = foreign::locate(&roots);
-    assert_eq!((located.len(), failed.len()), (1, 0));
-    fs::remove_file(&path).unwrap();
     let mut catalog = Catalog::open(&root.path().join("catalog.sqlite"));
-    catalog.refresh_foreign(located, u64::MAX, &mut |_, _| {});
+    let stale = catalog.find_foreign(&roots);
+    assert_eq!((stale.sessions().len(), stale.failed.len()), (1, 0));
+    fs::remove_file(&path).unwrap();
+    catalog.read_foreign(&stale, &mut |_, _| {});
     let rows = catalog.foreign_rows();
     assert!(rows.len() == 1 && !rows[0].readable && rows[0].problem.is_some(), "{rows:?}");
-    catalog.refresh_foreign(foreign::locate(&roots).0, u64::MAX, &mut |_, _| {});
+    assert_eq!(catalog.find_foreign(&roots).sessions().len(), 0);
     assert!(catalog.foreign_rows().is_empty());
 }

@@ -6,7 +6,7 @@ use crate::Done;
 use crate::measure::{Row, median, show, timed};
 use crate::process;
 use segno_store::catalog::Catalog;
-use segno_store::foreign::{self, Agent, Roots};
+use segno_store::foreign::{Agent, Roots};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -106,9 +106,9 @@ pub(crate) fn search(home: &Path) -> Done<Vec<Row>> {
 fn listed(catalog: &Path, user: &Path) -> Done<(u64, u64)> {
     let roots = Roots { home: user.to_owned(), ..Roots::default() };
     let mut catalog = Catalog::open(catalog);
-    let (located, _) = foreign::locate(&roots);
+    let stale = catalog.find_foreign(&roots);
     let mut read = 0;
-    catalog.refresh_foreign(located, u64::MAX, &mut |_, _| read += 1);
+    catalog.read_foreign(&stale, &mut |_, _| read += 1);
     Ok((catalog.foreign_rows().len() as u64, read))
 }
 

@@ -1,13 +1,18 @@
 //! `segno list`: this project's sessions of all agents, or those of every project.
 //!
-//! Responsible for: the table, its closing lines, and the JSON of `docs/protocol/cli-json.md`. Must not:
-//! hide a session because it cannot be read, or leave any out without saying how many.
+//! Responsible for: which sessions are shown, the table, and its closing lines. Must not: hide a session
+//! because it cannot be read, or leave any out without saying how many.
+
+mod json;
+mod stream;
+
+pub use json::trash_json;
 
 use super::Workplace;
 use crate::args::ListArgs;
 use crate::error::{CliError, ExitCode};
 use crate::listing::{Listed, OWN, Wanted, ordered, short_ids};
-use crate::others::{self, Others};
+use crate::others::{self, Here, Meter, Others, Survey};
 use crate::sessions::Entry;
 use crate::terminal::table::{self, Column, Table, plural};
 use crate::terminal::{Screen, Text, Tone};
@@ -15,8 +20,8 @@ use crate::when;
 use segno_agent::project::Project;
 use segno_model::Timestamp;
 use segno_model::record::ProjectFacts;
+use segno_store::catalog::Catalog;
 use segno_store::foreign::Agent;
-use serde::Serialize;
 use std::path::Path;
 
 /// Lists sessions.
@@ -29,43 +34,72 @@ pub async fn list(
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
     let now = place.now();
-    let project = match &args.project {
-        Some(dir) => project_at(place, dir).await,
-        None => place.project().await,
-    };
-    let everywhere = args.all || args.live;
-    let wanted = Wanted {
-        project: Some(project.clone()).filter(|_| !everywhere),
+    let mut wanted = Wanted {
+        project: None,
         // One whose project is unknown may be anybody's, so it is shown everywhere.
         unknown: true,
         source: args.source.as_deref().map(source).transpose()?,
         since: args.since.as_deref().map(|text| when::parse(text, now)).transpose()?,
         live: args.live,
     };
-    let (sessions, others) = everything(place, others::PATIENCE).await?;
-    let page = Page::new(sessions, &wanted, args.children, now);
+    let cwd = args.project.as_ref().map_or_else(|| place.cwd.clone(), |dir| place.cwd.join(dir));
+    let mut catalog = place.stores.catalog();
+    let here = Here::begin(catalog.as_mut(), &cwd);
+    let own = own(place, catalog.as_mut()).await?;
+    let mut survey = Survey::begin(&place.stores, catalog).await;
+    let project = if own.is_empty() && survey.is_empty() {
+        // Nothing is of any project, and nobody needs to wait for git.
+        ProjectFacts { cwd: cwd.to_string_lossy().into_owned(), ..ProjectFacts::default() }
+    } else {
+        here.facts(survey.catalog()).await
+    };
+    wanted.project = Some(project).filter(|_| !(args.all || args.live));
+    let is_whole = args.json || args.children || !screen.look().terminal;
+    match survey.progress().filter(|ahead| !is_whole && ahead.of_bytes >= Meter::STEP) {
+        Some(ahead) => stream::list(own, survey, ahead, &wanted, now, screen).await,
+        None => whole(own, others::read(survey).await, &wanted, args, now, screen),
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Shows the list when all of it is known.
+fn whole(
+    own: Vec<Listed>,
+    mut others: Others,
+    wanted: &Wanted,
+    args: &ListArgs,
+    now: Timestamp,
+    screen: &mut Screen,
+) {
+    let page = Page::new(with(own, &mut others), wanted, args.children, now);
     if args.json {
-        screen.json(&json(&page, &others, Some(&project).filter(|_| !everywhere)));
+        screen.json(&json::json(&page, &others, wanted.project.as_ref()));
     } else {
         screen.lines(lines(&page, &others, now, screen.look().columns));
     }
-    Ok(ExitCode::Done)
 }
 
 /// Every session of every agent, in no particular order, and what else is known about other agents'.
 ///
 /// # Errors
 /// When our own cannot be listed.
-pub(super) async fn everything(
-    place: &Workplace,
-    limit: u64,
-) -> Result<(Vec<Listed>, Others), CliError> {
-    let own = place.stores.entries(place.now()).await?;
-    let mut others = others::all(&place.stores, limit).await;
-    let mut sessions: Vec<Listed> = own.into_iter().map(|e| Listed::Own(Box::new(e))).collect();
-    let found = std::mem::take(&mut others.sessions);
-    sessions.extend(found.into_iter().map(|other| Listed::Other(Box::new(other))));
-    Ok((sessions, others))
+pub(super) async fn everything(place: &Workplace) -> Result<(Vec<Listed>, Others), CliError> {
+    let mut catalog = place.stores.catalog();
+    let own = own(place, catalog.as_mut()).await?;
+    let mut others = others::all(&place.stores, catalog).await;
+    Ok((with(own, &mut others), others))
+}
+
+async fn own(place: &Workplace, catalog: Option<&mut Catalog>) -> Result<Vec<Listed>, CliError> {
+    let Some(catalog) = catalog else { return Ok(Vec::new()) };
+    let entries = place.stores.entries_of(catalog, place.now()).await?;
+    Ok(entries.into_iter().map(|entry| Listed::Own(Box::new(entry))).collect())
+}
+
+/// Our own sessions and those of others.
+fn with(own: Vec<Listed>, others: &mut Others) -> Vec<Listed> {
+    let found = std::mem::take(&mut others.sessions).into_iter();
+    own.into_iter().chain(found.map(|other| Listed::Other(Box::new(other)))).collect()
 }
 
 /// The word for an agent, checked.
@@ -215,11 +249,16 @@ fn title(session: &Listed) -> Text {
 fn lines(page: &Page, others: &Others, now: Timestamp, columns_wide: usize) -> Vec<Text> {
     let mut out =
         if page.shown.is_empty() { nothing(page) } else { table(page, now, columns_wide) };
-    out.extend(closing(page, others).map(|text| Text::line(Tone::Dim, &text)));
-    out.extend(
-        others.trouble.iter().map(|trouble| Text::line(Tone::Warning, &format!("note: {trouble}"))),
-    );
+    out.extend(closing_lines(page, others));
     out
+}
+
+/// What stands below the table.
+fn closing_lines(page: &Page, others: &Others) -> Vec<Text> {
+    let closing = closing(page).map(|text| Text::line(Tone::Dim, &text));
+    let trouble = others.trouble.iter();
+    let trouble = trouble.map(|text| Text::line(Tone::Warning, &format!("note: {text}")));
+    closing.into_iter().chain(trouble).collect()
 }
 
 fn table(page: &Page, now: Timestamp, columns_wide: usize) -> Vec<Text> {
@@ -255,7 +294,7 @@ fn nothing(page: &Page) -> Vec<Text> {
 }
 
 /// What the table does not show.
-fn closing(page: &Page, others: &Others) -> Option<String> {
+fn closing(page: &Page) -> Option<String> {
     let mut parts = Vec::new();
     if page.elsewhere > 0 {
         let damaged = match page.damaged_elsewhere {
@@ -283,171 +322,5 @@ fn closing(page: &Page, others: &Others) -> Option<String> {
     if page.unreadable() > 0 {
         parts.push(format!("{} could not be read", plural(page.unreadable(), "session")));
     }
-    if others.unread.sessions > 0 {
-        parts.push(format!(
-            "{} ({}) not read yet; the next `segno list` goes on",
-            plural(others.unread.sessions, "older session"),
-            table::size(others.unread.bytes)
-        ));
-    }
     (!parts.is_empty()).then(|| parts.join("; "))
-}
-
-#[derive(Serialize)]
-struct Listing<'a> {
-    version: u32,
-    project: Option<&'a str>,
-    sessions: Vec<Item<'a>>,
-    elsewhere: usize,
-    children: usize,
-    continued: usize,
-    unreadable: usize,
-    unread: usize,
-    trouble: &'a [String],
-}
-
-#[derive(Serialize)]
-struct Item<'a> {
-    source: &'static str,
-    id: &'a str,
-    name: Option<&'a str>,
-    title: Option<&'a str>,
-    first_prompt: Option<&'a str>,
-    state: &'static str,
-    needs_attention: bool,
-    created: Option<Timestamp>,
-    last_message: Option<Timestamp>,
-    user_messages: u64,
-    assistant_messages: u64,
-    tool_results: u64,
-    tokens: Tokens,
-    bytes: u64,
-    model: Option<String>,
-    cwd: Option<&'a str>,
-    child: bool,
-    parent: Option<&'a str>,
-    fork_of: Option<&'a str>,
-    continued_in: Option<&'a str>,
-    path: Option<String>,
-    agent_version: Option<&'a str>,
-    archived: bool,
-    pid: Option<u32>,
-    findings: Option<Findings>,
-    error: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Tokens {
-    input: u64,
-    output: u64,
-    cache_read: u64,
-    cache_write: u64,
-}
-
-#[derive(Serialize)]
-struct Findings {
-    notes: u32,
-    warnings: u32,
-    damage: u32,
-}
-
-fn json<'a>(page: &'a Page, others: &'a Others, project: Option<&'a ProjectFacts>) -> Listing<'a> {
-    Listing {
-        version: 2,
-        project: project.map(|project| project.cwd.as_str()),
-        sessions: page.shown.iter().map(item).collect(),
-        elsewhere: page.elsewhere,
-        children: page.children,
-        continued: page.continued,
-        unreadable: page.unreadable(),
-        unread: others.unread.sessions,
-        trouble: &others.trouble,
-    }
-}
-
-/// What is in the trash, in the shape of [`list`] without places.
-#[must_use]
-pub fn trash_json(entries: &[&Entry]) -> serde_json::Value {
-    let sessions: Vec<Item<'_>> = entries.iter().map(|e| own_item(e)).collect();
-    serde_json::json!({ "version": 2, "sessions": sessions })
-}
-
-fn item(session: &Listed) -> Item<'_> {
-    match session {
-        Listed::Own(entry) => own_item(entry),
-        Listed::Other(other) => other_item(session, other),
-    }
-}
-
-fn own_item(entry: &Entry) -> Item<'_> {
-    let usage = &entry.totals.usage;
-    Item {
-        source: OWN,
-        id: entry.id.as_str(),
-        name: entry.name.as_deref(),
-        title: None,
-        first_prompt: entry.first_prompt.as_deref(),
-        state: entry.standing.word(),
-        needs_attention: entry.standing.needs_attention(),
-        created: Some(entry.created),
-        last_message: entry.last_message,
-        user_messages: entry.totals.user_messages,
-        assistant_messages: entry.totals.assistant_messages,
-        tool_results: entry.totals.tool_results,
-        tokens: tokens(usage),
-        bytes: entry.bytes,
-        model: entry.model.as_ref().map(ToString::to_string),
-        cwd: entry.project.as_ref().map(|project| project.cwd.as_str()),
-        child: entry.is_child,
-        parent: None,
-        fork_of: None,
-        continued_in: None,
-        path: None,
-        agent_version: None,
-        archived: false,
-        pid: entry.pid,
-        findings: None,
-        error: entry.trouble.as_deref(),
-    }
-}
-
-fn other_item<'a>(session: &'a Listed, other: &'a others::Other) -> Item<'a> {
-    let row = &other.row;
-    Item {
-        source: session.source(),
-        id: &row.id,
-        name: row.name.as_deref(),
-        title: row.title.as_deref(),
-        first_prompt: row.first_prompt.as_deref(),
-        state: other.state.word(),
-        needs_attention: false,
-        created: row.created,
-        last_message: row.last_message_at,
-        user_messages: row.totals.user_messages,
-        assistant_messages: row.totals.assistant_messages,
-        tool_results: row.totals.tool_results,
-        tokens: tokens(&row.totals.usage),
-        bytes: row.bytes,
-        model: row.model.as_ref().map(ToString::to_string),
-        cwd: Some(row.project.cwd.as_str()).filter(|cwd| !cwd.is_empty()),
-        child: other.is_child(),
-        parent: row.parent.as_deref(),
-        fork_of: row.fork_of.as_deref(),
-        continued_in: row.continued_in.as_deref(),
-        path: Some(row.path.to_string_lossy().into_owned()),
-        agent_version: row.version.as_deref(),
-        archived: row.archived,
-        pid: other.pid,
-        findings: Some(Findings { notes: row.notes, warnings: row.warnings, damage: row.damage }),
-        error: row.problem.as_deref(),
-    }
-}
-
-fn tokens(usage: &segno_model::record::Usage) -> Tokens {
-    Tokens {
-        input: usage.input,
-        output: usage.output,
-        cache_read: usage.cache_read,
-        cache_write: usage.cache_write,
-    }
 }

@@ -11,7 +11,6 @@ use super::list::{everything, project_at, source};
 use crate::args::SearchArgs;
 use crate::error::{CliError, ExitCode};
 use crate::listing::{Listed, Wanted, ordered, short_ids};
-use crate::others;
 use crate::terminal::table::{self, plural};
 use crate::terminal::{Screen, Text, Tone, clean};
 use crate::when;
@@ -42,7 +41,7 @@ pub async fn search(
         since: asked.since,
         ..Wanted::default()
     };
-    let (sessions, others) = everything(place, others::PATIENCE).await?;
+    let (sessions, _) = everything(place).await?;
     let sessions: Vec<Listed> =
         ordered(sessions, now).into_iter().filter(|s| wanted.holds(s, now)).collect();
     let ids = short_ids(&sessions.iter().map(Listed::id).collect::<Vec<_>>());
@@ -50,7 +49,7 @@ pub async fn search(
     search_all(&sessions, &asked, place, &mut |n, found| {
         report.take(&sessions[n], &ids[n], found, now, screen)
     });
-    report.finish(others.unread.sessions, screen);
+    report.finish(screen);
     Ok(if report.shown == 0 { ExitCode::NotFound } else { ExitCode::Done })
 }
 
@@ -185,7 +184,7 @@ impl<'a> Report<'a> {
         more
     }
 
-    fn finish(&mut self, unread: usize, screen: &mut Screen) {
+    fn finish(&mut self, screen: &mut Screen) {
         if self.args.json {
             screen.json(&serde_json::json!({
                 "version": 1,
@@ -203,10 +202,6 @@ impl<'a> Report<'a> {
         };
         if self.cut && self.shown > 0 {
             said.push_str("; there may be more (--limit)");
-        }
-        if unread > 0 {
-            let more = plural(unread, "older session");
-            said.push_str(&format!("; {more} not indexed yet, `segno sources` reads all"));
         }
         screen.line(Text::line(Tone::Dim, &said));
         for trouble in &self.trouble {

@@ -39,7 +39,7 @@ pub async fn sources(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let (sessions, others) = everything(place, u64::MAX).await?;
+    let (sessions, others) = everything(place).await?;
     let mut found: Vec<Source> = Vec::new();
     found.extend(summed(OWN, "Segno", &sessions));
     for agent in Agent::ALL {

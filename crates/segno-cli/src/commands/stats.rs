@@ -39,7 +39,7 @@ pub async fn stats(
         source: args.source.as_deref().map(source).transpose()?,
         ..Wanted::default()
     };
-    let (mut sessions, others) = everything(place, u64::MAX).await?;
+    let (mut sessions, others) = everything(place).await?;
     // Copies come after what they were copied from, so that the original is what counts.
     sessions.sort_by_cached_key(|s| (s.created(), s.last_active(now), s.id().to_owned()));
     let mut sum = Sum { by: args.by, since, rows: BTreeMap::new(), seen: HashSet::new() };

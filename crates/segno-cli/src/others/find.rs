@@ -3,7 +3,7 @@
 //! Responsible for: ids, beginnings of ids, names, `AGENT:…` and files of other agents. Must not: choose
 //! between several; those are listed.
 
-use super::{Other, Others, PATIENCE, all};
+use super::{Other, Others, all};
 use crate::error::{CliError, ExitCode};
 use crate::stores::{Candidate, Stores, fits_several};
 use segno_model::store::Clock as _;
@@ -32,7 +32,7 @@ impl Stores {
     pub async fn find_any(&self, query: &str, here: &Path) -> Result<Target, CliError> {
         let of = query.split_once(':').and_then(|(agent, rest)| Some((Agent::parse(agent)?, rest)));
         if let Some((agent, rest)) = of {
-            let mut others = all(self, PATIENCE).await;
+            let mut others = all(self, self.catalog()).await;
             others.sessions.retain(|session| session.row.agent == agent);
             return self.among(others, rest, here, None).await;
         }
@@ -41,7 +41,10 @@ impl Stores {
             Err(error) if error.exit != ExitCode::NotFound || query == "last" => Err(error),
             Err(error) => match file(query, here) {
                 Some(found) => found.map(|session| Target::Other(Box::new(session))),
-                None => self.among(all(self, PATIENCE).await, query, here, Some(error)).await,
+                None => {
+                    let others = all(self, self.catalog()).await;
+                    self.among(others, query, here, Some(error)).await
+                }
             },
         }
     }

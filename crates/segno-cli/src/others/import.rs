@@ -46,8 +46,11 @@ pub async fn import(stores: &Stores, session: &Other, here: &Path) -> Result<Imp
         }
     }
     let known = Path::new(&session.row.project.cwd);
-    let project =
-        if known.is_dir() { session.row.project.clone() } else { Project::facts_of(here).await };
+    let project = if known.is_dir() {
+        ProjectFacts::clone(&session.row.project)
+    } else {
+        Project::facts_of(here).await
+    };
     Ok(anew(stores, session, of, project).await?)
 }
 

@@ -43,10 +43,26 @@ fn age(session: &Other) -> Age {
     (session.row.created, session.row.last_message_at)
 }
 
-/// Marks the sessions that go on in another one that is in the list: they name it, or it begins behind
-/// their last record.
+/// Marks the sessions that go on in another one.
 fn link_chains(sessions: &mut [Other]) {
-    let all = sessions.iter().filter(|session| !session.is_child()).map(|session| &session.row);
+    let found = successors(sessions.iter());
+    for (session, (next, ends)) in sessions.iter_mut().zip(found) {
+        session.continued = next.is_some() && ends;
+        session.row.continued_in = next.or_else(|| session.row.continued_in.take());
+    }
+}
+
+/// Which of some sessions go on in another of them.
+pub(crate) fn continued<'a>(sessions: impl Iterator<Item = &'a Other> + Clone) -> Vec<bool> {
+    successors(sessions).into_iter().map(|(next, ends)| next.is_some() && ends).collect()
+}
+
+/// For each session the one in which it goes on, if that is among them: it is named, or begins behind the
+/// last record. With that, whether the chain comes to an end.
+fn successors<'a>(
+    sessions: impl Iterator<Item = &'a Other> + Clone,
+) -> Vec<(Option<String>, bool)> {
+    let all = sessions.clone().filter(|session| !session.is_child()).map(|session| &session.row);
     let mut ids = HashSet::new();
     let mut next: HashMap<(Agent, &str), &str> = HashMap::new();
     for row in all {
@@ -55,33 +71,27 @@ fn link_chains(sessions: &mut [Other]) {
             next.insert((row.agent, before), &row.id);
         }
     }
-    let goes_on = |session: &Other| {
+    let goes_on = |session: &'a Other| {
         let row = &session.row;
         let named = row.continued_in.as_deref().filter(|id| ids.contains(&(row.agent, id)));
         let behind = || next.get(&(row.agent, row.last_id.as_deref()?)).copied();
-        let found = named.or_else(behind).filter(|id| *id != row.id && !session.is_child())?;
-        Some(found.to_owned())
+        named.or_else(behind).filter(|id| *id != row.id && !session.is_child())
     };
-    let found: Vec<Option<String>> = sessions.iter().map(goes_on).collect();
-    let ends: Vec<bool> = {
-        let link = |(session, next): (&Other, &Option<String>)| {
-            Some(((session.row.agent, session.row.id.clone()), next.clone()?))
-        };
-        let links: HashMap<_, _> = sessions.iter().zip(&found).filter_map(link).collect();
-        sessions.iter().map(|session| ends(&links, session)).collect()
+    let found: Vec<Option<&str>> = sessions.clone().map(goes_on).collect();
+    let link = |(session, next): (&'a Other, &Option<&'a str>)| {
+        Some(((session.row.agent, session.row.id.as_str()), (*next)?))
     };
-    for ((session, found), ends) in sessions.iter_mut().zip(found).zip(ends) {
-        session.continued = found.is_some() && ends;
-        session.row.continued_in = found.or_else(|| session.row.continued_in.take());
-    }
+    let links: HashMap<_, _> = sessions.clone().zip(&found).filter_map(link).collect();
+    let ends = sessions.map(|session| ends(&links, session));
+    found.iter().map(|next| next.map(str::to_owned)).zip(ends).collect()
 }
 
 /// Whether a chain comes to an end; in a circle each would hide the other.
-fn ends(links: &HashMap<(Agent, String), String>, session: &Other) -> bool {
-    let mut at = (session.row.agent, session.row.id.clone());
+fn ends(links: &HashMap<(Agent, &str), &str>, session: &Other) -> bool {
+    let mut at = (session.row.agent, session.row.id.as_str());
     for _ in 0..=links.len() {
         match links.get(&at) {
-            Some(next) => at.1.clone_from(next),
+            Some(next) => at.1 = next,
             None => return true,
         }
     }

@@ -14,6 +14,8 @@ const GAP: usize = 2;
 pub struct Column {
     title: &'static str,
     right: bool,
+    /// Room for this many columns, whatever the cells need.
+    at_least: usize,
     /// Cut down to this many columns when the width is short; `None`: never cut.
     shrinks_to: Option<usize>,
     /// The first to leave when there is no room; 0 stays always.
@@ -24,13 +26,19 @@ impl Column {
     /// A column whose cells start at the left.
     #[must_use]
     pub fn left(title: &'static str) -> Self {
-        Self { title, right: false, shrinks_to: None, leaves: 0 }
+        Self { title, right: false, at_least: 0, shrinks_to: None, leaves: 0 }
     }
 
     /// A column whose cells end at the right, for figures.
     #[must_use]
     pub fn right(title: &'static str) -> Self {
         Self { right: true, ..Self::left(title) }
+    }
+
+    /// It has room for cells of so many columns that are not there yet.
+    #[must_use]
+    pub fn at_least(self, columns: usize) -> Self {
+        Self { at_least: columns, ..self }
     }
 
     /// Its cells are cut, down to `columns`, when the width is short.
@@ -62,20 +70,23 @@ impl Table {
 
     /// Adds a row. Cells are made one line; missing ones are empty, further ones are not shown.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Text>) {
-        let mut row: Vec<Text> = cells.into_iter().map(one_line).collect();
-        row.resize(self.columns.len(), Text::default());
+        let row = fitted(cells, self.columns.len());
         self.rows.push(row);
+    }
+
+    /// The same columns for rows that come one after the other: widths are as they are now.
+    #[must_use]
+    pub fn into_sheet(self, width: usize) -> Sheet {
+        Sheet { layout: self.layout(width), columns: self.columns, width }
     }
 
     /// The header and the rows, each at most `width` columns wide.
     #[must_use]
     pub fn render(&self, width: usize) -> (Text, Vec<Text>) {
         let layout = self.layout(width);
-        let titles: Vec<Text> =
-            self.columns.iter().map(|column| Text::line(Tone::Dim, column.title)).collect();
-        let header = self.render_row(&titles, &layout).cut(width);
-        let rows = self.rows.iter().map(|row| self.render_row(row, &layout).cut(width)).collect();
-        (header, rows)
+        let header = header(&self.columns, &layout).cut(width);
+        let row = |row: &Vec<Text>| render_row(&self.columns, row, &layout).cut(width);
+        (header, self.rows.iter().map(row).collect())
     }
 
     /// Header and rows as lines; nothing at all when there is no row.
@@ -120,36 +131,70 @@ impl Table {
 
     fn natural_width(&self, i: usize) -> usize {
         let cells = self.rows.iter().map(|row| row[i].width()).max().unwrap_or(0);
-        cells.max(clean::width(self.columns[i].title))
+        cells.max(clean::width(self.columns[i].title)).max(self.columns[i].at_least)
+    }
+}
+
+/// A table without an end: its rows are rendered as they come.
+#[derive(Debug, Clone)]
+pub struct Sheet {
+    columns: Vec<Column>,
+    layout: Vec<Option<usize>>,
+    width: usize,
+}
+
+impl Sheet {
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> Text {
+        header(&self.columns, &self.layout).cut(self.width)
     }
 
-    fn render_row(&self, row: &[Text], layout: &[Option<usize>]) -> Text {
-        let shown: Vec<(usize, &Text, &Column)> = layout
-            .iter()
-            .zip(row)
-            .zip(&self.columns)
-            .filter_map(|((size, cell), column)| size.map(|size| (size, cell, column)))
-            .collect();
-        let mut out = Text::default();
-        for (i, (size, cell, column)) in shown.iter().enumerate() {
-            let cell = (*cell).clone().cut(*size);
-            let padding = " ".repeat(size.saturating_sub(cell.width()));
-            let last = i + 1 == shown.len();
-            if column.right {
-                out.add(Tone::Plain, &padding);
-                out.append(cell);
-            } else {
-                out.append(cell);
-                if !last {
-                    out.add(Tone::Plain, &padding);
-                }
-            }
+    /// A row; cells that are wider than their column are cut.
+    #[must_use]
+    pub fn row(&self, cells: impl IntoIterator<Item = Text>) -> Text {
+        let row = fitted(cells, self.columns.len());
+        render_row(&self.columns, &row, &self.layout).cut(self.width)
+    }
+}
+
+fn fitted(cells: impl IntoIterator<Item = Text>, columns: usize) -> Vec<Text> {
+    let mut row: Vec<Text> = cells.into_iter().map(one_line).collect();
+    row.resize(columns, Text::default());
+    row
+}
+
+fn header(columns: &[Column], layout: &[Option<usize>]) -> Text {
+    let titles: Vec<Text> = columns.iter().map(|c| Text::line(Tone::Dim, c.title)).collect();
+    render_row(columns, &titles, layout)
+}
+
+fn render_row(columns: &[Column], row: &[Text], layout: &[Option<usize>]) -> Text {
+    let shown: Vec<(usize, &Text, &Column)> = layout
+        .iter()
+        .zip(row)
+        .zip(columns)
+        .filter_map(|((size, cell), column)| size.map(|size| (size, cell, column)))
+        .collect();
+    let mut out = Text::default();
+    for (i, (size, cell, column)) in shown.iter().enumerate() {
+        let cell = (*cell).clone().cut(*size);
+        let padding = " ".repeat(size.saturating_sub(cell.width()));
+        let last = i + 1 == shown.len();
+        if column.right {
+            out.add(Tone::Plain, &padding);
+            out.append(cell);
+        } else {
+            out.append(cell);
             if !last {
-                out.add(Tone::Plain, &" ".repeat(GAP));
+                out.add(Tone::Plain, &padding);
             }
         }
-        out
+        if !last {
+            out.add(Tone::Plain, &" ".repeat(GAP));
+        }
     }
+    out
 }
 
 fn with_gaps(sizes: impl Iterator<Item = usize>) -> usize {
@@ -323,6 +368,18 @@ mod tests {
                 assert!(!line.plain().contains('\n'));
             }
         }
+    }
+
+    #[test]
+    fn rows_that_come_later_fit_into_the_room_that_was_left() {
+        let cell = |text: &str| Text::line(Tone::Plain, text);
+        let columns = vec![Column::left("ID").at_least(4), Column::right("N").at_least(3)];
+        let mut table = Table::new(columns);
+        table.row([cell("a"), cell("1")]);
+        let sheet = table.into_sheet(80);
+        assert_eq!(sheet.header().plain(), "ID      N");
+        assert_eq!(sheet.row([cell("abcd"), cell("123")]).plain(), "abcd  123");
+        assert_eq!(sheet.row([cell("abcdef"), cell("1")]).plain(), "abc…    1");
     }
 
     #[test]

@@ -2,11 +2,14 @@
 
 use super::machine::{CLAUDE, CODEX, Machine, PI, corpus, field};
 use super::place::skipped;
+use super::terminal_process::Played;
+use portable_pty::CommandBuilder;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A session of Claude Code with one question and one answer.
 struct Session<'a> {
@@ -297,4 +300,46 @@ fn a_chain_of_files_is_one_session() {
     // One that went on in a file that is gone is shown.
     fs::remove_file(machine.user.join(CLAUDE).join(format!("{B}.jsonl"))).unwrap();
     assert_eq!(machine.list(&[]).len(), 2);
+}
+
+/// In a terminal, what is known is shown before the rest is read, and how far reading is; the list is the
+/// same in the end. Covers: #65.
+#[test]
+fn in_a_terminal_rows_appear_while_others_are_still_being_read() {
+    let machine = Machine::new();
+    let cwd = machine.place.file("").canonicalize().unwrap();
+    let id = |n: u32| format!("c0de{n:04}-1111-4111-8111-000000000001");
+    let put = |n: u32, day: &str, padding: usize| {
+        let (id, prompt) = (id(n), format!("{day} {}", "x".repeat(padding)));
+        let path =
+            Session { id: &id, cwd: &cwd, prompt: &prompt, records: n, behind: None, at: day }
+                .put(&machine);
+        let written = segno_model::Timestamp::parse(&format!("{day}T09:00:02.500Z")).unwrap();
+        let written = UNIX_EPOCH + Duration::from_millis(written.0.cast_unsigned());
+        fs::File::options().write(true).open(path).unwrap().set_modified(written).unwrap();
+    };
+    put(1, "2026-03-05", 0);
+    put(2, "2026-03-01", 0);
+    assert_eq!(machine.list(&[]).len(), 2);
+    let large = 17 << 20;
+    put(3, "2026-03-04", large);
+    put(4, "2026-03-03", large);
+    put(5, "2026-03-02", 0);
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_segno"));
+    command.arg("list");
+    command.cwd(&cwd);
+    command.env("HOME", &machine.user);
+    command.env("SEGNO_HOME", machine.place.home());
+    let mut shown = Played::spawn(command, 110, 20);
+    assert_eq!(shown.exit_code(), 0);
+    let raw = String::from_utf8_lossy(shown.raw()).into_owned();
+    let place = |text: &str| raw.find(text).unwrap_or_else(|| panic!("no {text:?} in {raw:?}"));
+    let order = ["c0de0001", "reading 1 of 3 sessions, 17 MB of 34 MB (Claude Code)", "c0de0004"];
+    assert!(order.map(place).is_sorted(), "{raw:?}");
+    let screen = shown.screen();
+    assert!(!screen.contains("reading"), "{screen}");
+    let ids: Vec<&str> = screen.trim_end().lines().filter_map(|line| line.get(..8)).collect();
+    let wanted = ["ID      ", "c0de0001", "c0de0003", "c0de0004", "c0de0005", "c0de0002"];
+    assert_eq!(ids, wanted, "{screen}");
+    assert_eq!(field(&machine.list(&[]), "id"), [1, 3, 4, 5, 2].map(id));
 }

@@ -1,8 +1,10 @@
 //! What a list and the statistics need to know about a session of another agent.
 //!
 //! Responsible for: folding the stream of a session into one row, in memory that does not grow with what
-//! was said. Must not: use file times; a session is as new as its newest message.
+//! was said, and which fields of it are kept. Must not: use file times; a session is as new as its newest message.
 
+use super::packed::{Packed, Pass, choice};
+use super::spent::Ledger;
 use crate::foreign::{Agent, Facts, ForeignRecord, Item, Located, Sink};
 use segno_model::checkpoint::Totals;
 use segno_model::finding::Severity;
@@ -10,16 +12,16 @@ use segno_model::record::{
     AssistantMessage, Block, Message, ModelRef, ProjectFacts, StopReason, Usage, UserMessage,
 };
 use segno_model::{Body, Seq, Timestamp};
-use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// How much of a prompt is kept for lists.
 const PROMPT: usize = 300;
 
 /// A session of another agent in a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ForeignRow {
     /// Whose it is.
     pub agent: Agent,
@@ -29,8 +31,8 @@ pub struct ForeignRow {
     pub key: Option<String>,
     /// Its id, as its agent takes it; the file's name where it has none.
     pub id: String,
-    /// Its project.
-    pub project: ProjectFacts,
+    /// Its project; shared with other rows of it.
+    pub project: Arc<ProjectFacts>,
     /// The git branch.
     pub branch: Option<String>,
     /// The format's version.
@@ -52,7 +54,7 @@ pub struct ForeignRow {
     /// The beginning of its first prompt.
     pub first_prompt: Option<String>,
     /// The model of the newest reply.
-    pub model: Option<ModelRef>,
+    pub model: Option<Arc<ModelRef>>,
     /// The session to which this subagent's session belongs.
     pub parent: Option<String>,
     /// A subagent's role.
@@ -86,8 +88,7 @@ pub struct ForeignRow {
 }
 
 /// How a session ended, as far as its file tells.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ending {
     /// Nothing was said.
     #[default]
@@ -100,27 +101,6 @@ pub enum Ending {
     Interrupted,
 }
 
-/// The tokens of one response.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Spent {
-    /// Identifies the response over all files; none where the format has nothing of the kind.
-    pub response: Option<u64>,
-    /// When.
-    pub at: Timestamp,
-    /// By which model.
-    pub model: ModelRef,
-    /// How many.
-    pub usage: Usage,
-}
-
-impl Spent {
-    /// What stands for a response's id.
-    #[must_use]
-    pub fn response_key(id: &str) -> u64 {
-        hash(id)
-    }
-}
-
 impl ForeignRow {
     /// The row of a session of which nothing but its place is known yet.
     #[must_use]
@@ -128,30 +108,41 @@ impl ForeignRow {
         let stem = located.path.file_stem().unwrap_or(located.path.as_os_str());
         let id = located.id.clone().or_else(|| located.key.clone());
         Self {
-            agent: located.agent,
-            path: located.path.clone(),
-            key: located.key.clone(),
             id: id.unwrap_or_else(|| stem.to_string_lossy().into_owned()),
-            project: ProjectFacts::default(),
+            bytes: if located.key.is_none() { located.stamp.bytes } else { 0 },
+            parent: located.parent.clone(),
+            archived: located.archived,
+            ..Self::blank(located.agent, located.path.clone(), located.key.clone())
+        }
+    }
+
+    /// The same without anything that its place tells.
+    pub(super) fn blank(agent: Agent, path: PathBuf, key: Option<String>) -> Self {
+        Self {
+            agent,
+            path,
+            key,
+            id: String::new(),
+            project: Arc::default(),
             branch: None,
             format: None,
             version: None,
             created: None,
             last_message_at: None,
-            bytes: if located.key.is_none() { located.stamp.bytes } else { 0 },
+            bytes: 0,
             totals: Totals::default(),
             name: None,
             title: None,
             first_prompt: None,
             model: None,
-            parent: located.parent.clone(),
+            parent: None,
             role: None,
             fork_of: None,
             first_id: None,
             last_id: None,
             follows: None,
             continued_in: None,
-            archived: located.archived,
+            archived: false,
             ending: Ending::Empty,
             pending: 0,
             notes: 0,
@@ -169,12 +160,72 @@ impl ForeignRow {
     }
 }
 
+/// All but the agent, the path and the key, by which the row is kept.
+impl Packed for ForeignRow {
+    fn pass(&mut self, pass: &mut impl Pass) {
+        let Self {
+            agent: _,
+            path: _,
+            key: _,
+            id,
+            project,
+            branch,
+            format,
+            version,
+            created,
+            last_message_at,
+            bytes,
+            totals,
+            name,
+            title,
+            first_prompt,
+            model,
+            parent,
+            role,
+            fork_of,
+            first_id,
+            last_id,
+            follows,
+            continued_in,
+            archived,
+            ending,
+            pending,
+            notes,
+            warnings,
+            damage,
+            problem,
+            readable,
+        } = self;
+        id.pass(pass);
+        project.pass(pass);
+        let told = [branch, format, version, name, title, first_prompt, problem];
+        let related = [parent, role, fork_of, first_id, last_id, follows, continued_in];
+        for text in told.into_iter().chain(related) {
+            text.pass(pass);
+        }
+        for time in [created, last_message_at] {
+            time.pass(pass);
+        }
+        bytes.pass(pass);
+        totals.pass(pass);
+        model.pass(pass);
+        for flag in [archived, readable] {
+            flag.pass(pass);
+        }
+        let endings = [Ending::Empty, Ending::Answered, Ending::Stopped, Ending::Interrupted];
+        choice(ending, &endings, pass);
+        for count in [pending, notes, warnings, damage] {
+            count.pass(pass);
+        }
+    }
+}
+
 /// Folds a session into its row.
 #[derive(Debug)]
 pub(super) struct Digest {
     row: ForeignRow,
     facts: Facts,
-    spent: Vec<Spent>,
+    spent: Ledger,
     /// Calls of the newest reply that have no result yet, by the reply's number.
     open: HashSet<(Seq, String)>,
     /// A prompt that is only a command, for want of a better one.
@@ -186,17 +237,18 @@ impl Digest {
         Self {
             row: ForeignRow::unread(located),
             facts: Facts::default(),
-            spent: Vec::new(),
+            spent: Ledger::default(),
             open: HashSet::new(),
             fallback: None,
         }
     }
 
     /// The row, and what was spent. `failed` says why the session could not be read to its end.
-    pub(super) fn finish(mut self, failed: Option<String>) -> (ForeignRow, Vec<Spent>) {
+    pub(super) fn finish(mut self, failed: Option<String>) -> (ForeignRow, Ledger) {
         let (mut row, facts) = (self.row, self.facts);
         row.id = facts.id.unwrap_or(row.id);
-        row.project.cwd = facts.cwd.unwrap_or_default();
+        let cwd = facts.cwd.unwrap_or_default();
+        row.project = Arc::new(ProjectFacts { cwd, ..ProjectFacts::default() });
         (row.branch, row.format, row.version) = (facts.branch, facts.format, facts.version);
         row.created = facts.created.or(row.created);
         (row.name, row.title) = (facts.named, facts.titled);
@@ -288,8 +340,8 @@ impl Digest {
             StopReason::Broken => Ending::Interrupted,
             _ => Ending::Answered,
         };
-        if !reply.model.id.is_empty() {
-            self.row.model = Some(reply.model.clone());
+        if !reply.model.id.is_empty() && self.row.model.as_deref() != Some(&reply.model) {
+            self.row.model = Some(Arc::new(reply.model.clone()));
         }
         if let Some(usage) = reply.usage {
             self.spend(read, &reply.model, usage);
@@ -301,9 +353,7 @@ impl Digest {
             self.row.totals.usage.add(&usage);
         }
         if usage != Usage::default() {
-            let response = read.response.as_deref().map(hash);
-            let at = read.record.envelope.at;
-            self.spent.push(Spent { response, at, model: model.clone(), usage });
+            self.spent.add(read.response.as_deref(), read.record.envelope.at, model, usage);
         }
     }
 
@@ -361,15 +411,6 @@ fn beginning(text: &str) -> String {
         Some((cut, _)) => text[..cut].to_owned(),
         None => text.to_owned(),
     }
-}
-
-/// The same in every process and version: FNV-1a, mixed once more so that all bits depend on all bytes.
-fn hash(text: &str) -> u64 {
-    let fnv = text.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, b| {
-        (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01B3)
-    });
-    let mixed = (fnv ^ fnv >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    mixed ^ mixed >> 32
 }
 
 #[cfg(test)]

@@ -5,17 +5,19 @@
 //! what cannot be read has a row that says so.
 
 use super::Catalog;
-use super::digest::{Digest, ForeignRow, Spent};
-use super::foreign_rows::{self, Kept, Key, Made};
-use crate::foreign::{self, ForeignError, Located};
-use crate::parallel::in_parallel;
-use segno_model::record::ProjectFacts;
+use super::digest::{Digest, ForeignRow};
+use super::foreign_rows::{self, Kept, Made, Place};
+use super::spent::{Ledger, Spent};
+use crate::foreign::{self, ForeignError, Located, Roots};
+use segno_model::Timestamp;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -37,85 +39,114 @@ pub struct Progress {
     pub bytes: u64,
     /// All their bytes.
     pub of_bytes: u64,
+    /// When the newest of those that were not read yet was changed; none when all were. What was said in
+    /// them was said no later, unless a clock was wrong.
+    pub newest_unread: Option<Timestamp>,
 }
 
-/// What a refresh left for the next time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unread {
-    /// How many sessions.
-    pub sessions: usize,
-    /// How many bytes they have.
-    pub bytes: u64,
+impl Progress {
+    /// Before anything was read.
+    fn of(stale: &[(Located, Option<Kept>)]) -> Self {
+        let of_bytes = stale.iter().map(|(session, _)| session.stamp.bytes).sum();
+        let newest_unread = stale.first().map(|(session, _)| changed(session));
+        Self { read: 0, of: stale.len(), bytes: 0, of_bytes, newest_unread }
+    }
+}
+
+/// When a file was changed, in whole milliseconds and no earlier.
+fn changed(session: &Located) -> Timestamp {
+    let ns = session.stamp.modified_ns;
+    Timestamp(ns.div_euclid(1_000_000) + i64::from(ns.rem_euclid(1_000_000) > 0))
+}
+
+/// What has to be read before the list is complete, the files that changed last first.
+#[derive(Debug)]
+pub struct Stale {
+    /// What could not be listed at all.
+    pub failed: Vec<ForeignError>,
+    sessions: Vec<(Located, Option<Kept>)>,
+}
+
+impl Stale {
+    /// The sessions that have to be read.
+    pub fn sessions(&self) -> impl ExactSizeIterator<Item = &Located> {
+        self.sessions.iter().map(|(session, _)| session)
+    }
+
+    /// What is ahead.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress::of(&self.sessions)
+    }
 }
 
 impl Catalog {
-    /// Brings the rows of the sessions in `located` up to date, and forgets those of sessions that are
-    /// not in it. Files that changed last are read first; once `limit` bytes were read, the rest is left
-    /// for the next time. `progress` is called as sessions are read, with the row that was made.
-    pub fn refresh_foreign(
+    /// Looks for other agents' sessions below `roots` and in the directories that are known from earlier,
+    /// and forgets those that are gone. Reads none of them: rows of files that are as they were are in the list
+    /// then, and the rest is handed over.
+    pub fn find_foreign(&mut self, roots: &Roots) -> Stale {
+        let mut roots = roots.clone();
+        roots.projects.extend(self.known_places());
+        let (known, (located, failed)) = thread::scope(|scope| {
+            let locating = scope.spawn(|| foreign::locate(&roots));
+            let known = self.database.ask(foreign_rows::load).0;
+            (known, locating.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        Stale { failed, sessions: self.match_foreign(known, located) }
+    }
+
+    /// Takes the rows that are up to date; gives the sessions whose rows are not.
+    fn match_foreign(
         &mut self,
+        mut known: HashMap<u64, Kept>,
         located: Vec<Located>,
-        limit: u64,
-        progress: &mut dyn FnMut(Progress, &ForeignRow),
-    ) -> Unread {
-        let (mut known, _) = self.database.ask(foreign_rows::load);
-        self.load_places();
-        let mut stale = Vec::new();
-        let mut fresh = Vec::new();
-        let mut seen = HashSet::new();
+    ) -> Vec<(Located, Option<Kept>)> {
+        let (mut stale, mut seen) = (Vec::new(), HashSet::new());
+        self.foreign = Vec::with_capacity(located.len());
         for session in located {
-            let key = key(&session);
             // The same file under two names is one session. The number alone would not do: every file
             // system counts its own.
             let is_file = session.key.is_none() && session.stamp.ino != 0;
             if is_file && !seen.insert(session.stamp) {
                 continue;
             }
-            match known.remove(&key).map(|kept| (kept.stamp == session.stamp, kept)) {
-                Some((true, kept)) => fresh.push((session, kept)),
-                Some((false, kept)) => stale.push((session, Some(kept))),
-                None => stale.push((session, None)),
+            let hash = foreign_rows::hash(session.agent, &session.path, session.key.as_deref());
+            match known.remove(&hash).filter(|kept| kept.is_of(&session)) {
+                Some(kept) if kept.is_sound && kept.stamp == session.stamp => {
+                    let row = self.placed(*kept.row);
+                    self.foreign.push(row);
+                }
+                kept => stale.push((session, kept)),
             }
         }
-        let gone: Vec<Key> = known.into_keys().collect();
+        let gone: Vec<Kept> = known.into_values().collect();
         if !gone.is_empty() {
             self.database.ask(|connection| foreign_rows::remove(connection, &gone));
         }
-        let rows = in_parallel(&fresh, |(_, kept)| kept.parsed());
-        self.foreign = Vec::with_capacity(rows.len());
-        for ((session, _), row) in fresh.into_iter().zip(rows) {
-            match row {
-                Some(row) => self.foreign.push(row),
-                // It was written by a damaged database.
-                None => stale.push((session, None)),
-            }
-        }
         stale.sort_by_key(|(session, _)| Reverse(session.stamp.modified_ns));
-        let later = stale.split_off(within(&stale, limit));
-        self.read_stale(&stale, progress);
-        // What was known of a session that changed is better than nothing.
-        self.foreign.extend(later.iter().filter_map(|(_, kept)| kept.as_ref()?.parsed()));
-        Unread {
-            sessions: later.len(),
-            bytes: later.iter().map(|(session, _)| session.stamp.bytes).sum(),
-        }
+        stale
     }
 
-    fn read_stale(
-        &mut self,
-        stale: &[(Located, Option<Kept>)],
-        progress: &mut dyn FnMut(Progress, &ForeignRow),
-    ) {
-        let of_bytes = stale.iter().map(|(session, _)| session.stamp.bytes).sum();
-        let mut done = Progress { read: 0, of: stale.len(), bytes: 0, of_bytes };
+    /// Reads sessions into the list. `progress` is called as they are read, with the row that was made.
+    pub fn read_foreign(&mut self, stale: &Stale, progress: &mut dyn FnMut(Progress, &ForeignRow)) {
+        let stale = &stale.sessions;
+        let mut done = Progress::of(stale);
         let mut batch: Vec<Made> = Vec::new();
         let mut unsaved = 0;
-        read_all(stale, &mut |made| {
+        // Those behind the first unread one that were read already.
+        let (mut first, mut ahead) = (0, BTreeSet::new());
+        read_all(stale, &mut |at, made| {
+            ahead.insert(at);
+            while ahead.remove(&first) {
+                first += 1;
+            }
+            done.newest_unread = stale.get(first).map(|(session, _)| changed(session));
             done.read += 1;
             done.bytes += made.stamp.bytes;
             unsaved += made.stamp.bytes;
-            progress(done, &made.row);
-            self.foreign.push(made.row.clone());
+            let row = self.placed(made.row.clone());
+            progress(done, &row);
+            self.foreign.push(row);
             batch.push(made);
             if batch.len() >= SAVE_SESSIONS || unsaved >= SAVE_BYTES {
                 self.database.ask(|connection| foreign_rows::save(connection, &batch));
@@ -128,23 +159,21 @@ impl Catalog {
         }
     }
 
-    /// The rows of other agents' sessions after the last refresh, in no particular order.
+    /// The rows of other agents' sessions that are known so far, in no particular order.
     #[must_use]
-    pub fn foreign_rows(&self) -> Vec<ForeignRow> {
-        self.foreign.iter().map(|row| self.placed(row.clone())).collect()
+    pub fn foreign_rows(&self) -> &[ForeignRow] {
+        &self.foreign
     }
 
-    /// The same, for one who needs the catalog no more.
-    #[must_use]
-    pub fn into_foreign_rows(mut self) -> Vec<ForeignRow> {
-        let rows = std::mem::take(&mut self.foreign);
-        rows.into_iter().map(|row| self.placed(row)).collect()
+    /// The same, for one who asks for them once.
+    pub fn take_foreign_rows(&mut self) -> Vec<ForeignRow> {
+        std::mem::take(&mut self.foreign)
     }
 
     /// A row with what is known of its place.
     fn placed(&self, mut row: ForeignRow) -> ForeignRow {
-        if let Some(facts) = self.places.get(&row.project.cwd) {
-            row.project = facts.clone();
+        if let Some(place) = self.places.get(&row.project.cwd) {
+            row.project = Arc::clone(&place.facts);
         }
         row
     }
@@ -155,16 +184,25 @@ impl Catalog {
     pub fn unknown_places(&self) -> Vec<String> {
         let cwds: BTreeSet<&str> =
             self.foreign.iter().map(|row| row.project.cwd.as_str()).collect();
-        let known = |cwd: &str| self.places.get(cwd).is_some_and(|facts| facts.real_path.is_some());
-        let unknown = cwds.into_iter().filter(|cwd| !cwd.is_empty() && !known(cwd));
+        let unknown = cwds.into_iter().filter(|cwd| !cwd.is_empty() && !self.is_there(cwd));
         unknown.map(str::to_owned).collect()
     }
 
+    fn is_there(&self, cwd: &str) -> bool {
+        self.places.get(cwd).is_some_and(|place| place.facts.real_path.is_some())
+    }
+
     /// The directories that were found to be there, in which agents may keep sessions of their own.
-    pub fn known_places(&mut self) -> Vec<PathBuf> {
+    fn known_places(&mut self) -> Vec<PathBuf> {
         self.load_places();
-        let there = self.places.values().filter_map(|facts| facts.real_path.as_deref());
+        let there = self.places.values().filter_map(|place| place.facts.real_path.as_deref());
         there.map(PathBuf::from).collect()
+    }
+
+    /// What was found out about a directory earlier.
+    pub fn place(&mut self, cwd: &str) -> Option<&Place> {
+        self.load_places();
+        self.places.get(cwd)
     }
 
     fn load_places(&mut self) {
@@ -174,9 +212,11 @@ impl Catalog {
     }
 
     /// Keeps what was found out about directories. One that was once there keeps its facts.
-    pub fn set_places(&mut self, found: Vec<(String, ProjectFacts)>) {
+    pub fn set_places(&mut self, found: HashMap<String, Place>) {
         self.database.ask(|connection| foreign_rows::save_places(connection, &found));
         self.places.extend(found);
+        let rows = std::mem::take(&mut self.foreign);
+        self.foreign = rows.into_iter().map(|row| self.placed(row)).collect();
     }
 
     /// The row of one session, made now and kept nowhere.
@@ -187,27 +227,12 @@ impl Catalog {
 
     /// What was spent in one session of another agent, response by response.
     pub fn spent(&mut self, row: &ForeignRow) -> Vec<Spent> {
-        let key = Key { agent: row.agent, path: row.path.clone(), key: row.key.clone() };
-        self.database.ask(|connection| foreign_rows::spent(connection, &key)).0
+        self.database.ask(|connection| foreign_rows::spent(connection, row)).0
     }
 }
 
-/// How many of the first sessions are read: at least one, and as many as stay within so many bytes.
-fn within(stale: &[(Located, Option<Kept>)], limit: u64) -> usize {
-    let mut bytes = 0_u64;
-    let fits = |(session, _): &&(Located, Option<Kept>)| {
-        bytes = bytes.saturating_add(session.stamp.bytes);
-        bytes <= limit
-    };
-    stale.iter().take_while(fits).count().max(1).min(stale.len())
-}
-
-fn key(session: &Located) -> Key {
-    Key { agent: session.agent, path: session.path.clone(), key: session.key.clone() }
-}
-
-/// Reads sessions on all processors and hands over each as it is done.
-fn read_all(stale: &[(Located, Option<Kept>)], take: &mut dyn FnMut(Made)) {
+/// Reads sessions on all processors and hands over each, with its place among them, as it is done.
+fn read_all(stale: &[(Located, Option<Kept>)], take: &mut dyn FnMut(usize, Made)) {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(stale.len());
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::sync_channel(64);
@@ -215,34 +240,36 @@ fn read_all(stale: &[(Located, Option<Kept>)], take: &mut dyn FnMut(Made)) {
         for _ in 0..workers {
             let (send, next) = (send.clone(), &next);
             scope.spawn(move || {
-                while let Some((session, kept)) = stale.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if send.send(make(session, kept.as_ref())).is_err() {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((session, kept)) = stale.get(at) else { break };
+                    if send.send((at, make(session, kept.as_ref()))).is_err() {
                         break;
                     }
                 }
             });
         }
         drop(send);
-        receive.iter().for_each(take);
+        receive.iter().for_each(|(at, made)| take(at, made));
     });
 }
 
 /// Reads one session. A file whose time changed and whose bytes did not keeps its row.
 fn make(session: &Located, kept: Option<&Kept>) -> Made {
     let mark = mark(&session.path, session).unwrap_or(0);
-    let (key, stamp) = (key(session), session.stamp);
+    let stamp = session.stamp;
     if let Some(kept) = kept
         && (mark, stamp.bytes, stamp.ino) == (kept.mark, kept.stamp.bytes, kept.stamp.ino)
         && mark != 0
-        && let Some(row) = kept.parsed()
+        && kept.is_sound
     {
-        return Made { key, stamp, mark, row, spent: None };
+        return Made { stamp, mark, row: ForeignRow::clone(&kept.row), spent: None };
     }
     let (row, spent) = read(session);
-    Made { key, stamp, mark, row, spent: Some(spent) }
+    Made { stamp, mark, row, spent: Some(spent) }
 }
 
-fn read(session: &Located) -> (ForeignRow, Vec<Spent>) {
+fn read(session: &Located) -> (ForeignRow, Ledger) {
     let mut digest = Digest::new(session);
     let failed = foreign::read(session, &mut digest).err();
     digest.finish(failed.map(|error| reason(&error)))

@@ -8,14 +8,18 @@ mod database;
 mod digest;
 mod foreign_rows;
 mod index;
+mod packed;
 mod row;
+mod spent;
 
-pub use digest::{Ending, ForeignRow, Spent};
-pub use index::{Progress, Unread};
+pub use digest::{Ending, ForeignRow};
+pub use foreign_rows::Place;
+pub use index::{Progress, Stale};
 pub use row::{Activity, Row};
+pub use spent::Spent;
 
-use crate::disk::{Disk, FileId, Meta};
-use crate::layout::{Found, SessionDir};
+use crate::disk::{Disk, Meta};
+use crate::layout::Found;
 use crate::parallel::in_parallel;
 use crate::reading::{self, LogFile};
 use crate::store::FileStore;
@@ -23,7 +27,6 @@ use database::{Database, Kept, Stored};
 use segno_model::SessionId;
 use segno_model::record::ProjectFacts;
 use segno_model::store::StoreError;
-use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -64,7 +67,7 @@ pub struct Filter {
 
 /// By what a log's file is known to be the one that was read. Every append changes the length; a file
 /// that was put in its place has another number or time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     bytes: u64,
     modified_ns: i64,
@@ -84,9 +87,9 @@ pub struct Catalog {
     /// In the order of their ids.
     rows: Vec<Row>,
     /// The directory and log of each row.
-    logs: Vec<(SessionDir, FileId)>,
+    found: Vec<Found>,
     foreign: Vec<ForeignRow>,
-    places: HashMap<String, ProjectFacts>,
+    places: HashMap<String, Place>,
 }
 
 impl Catalog {
@@ -97,7 +100,7 @@ impl Catalog {
         Self {
             database: Database::open(path),
             rows: Vec::new(),
-            logs: Vec::new(),
+            found: Vec::new(),
             foreign: Vec::new(),
             places: HashMap::new(),
         }
@@ -120,21 +123,19 @@ impl Catalog {
             let on_disk = walk.join().unwrap_or_else(|panic| resume_unwind(panic));
             on_disk.map(|on_disk| (on_disk, known))
         })?;
-        let (wanted, gone) = matched(on_disk, known);
-        let made = in_parallel(&wanted, |(found, kept)| make(store, found, kept.as_ref()));
-        let (mut changed, mut report) = (Vec::new(), Refreshed { gone, ..Refreshed::default() });
-        self.rows = Vec::with_capacity(wanted.len());
-        self.logs = Vec::with_capacity(wanted.len());
-        for ((found, _), (row, is_new)) in wanted.into_iter().zip(made) {
-            if is_new {
-                let fingerprint = Fingerprint::of(&found.meta);
-                changed.push(Stored { fingerprint, row: row.clone() });
-            }
-            self.rows.push(row);
-            self.logs.push((found.dir, found.meta.id));
+        let Matched { mut rows, stale, gone } = matched(&on_disk, known);
+        let stale: Vec<(usize, &Found)> = stale.iter().map(|&at| (at, &on_disk[at])).collect();
+        let made = in_parallel(&stale, |(_, found)| Stored {
+            fingerprint: Fingerprint::of(&found.meta),
+            row: read_row(store, found),
+        });
+        let mut report = Refreshed { total: rows.len(), read: made.len(), gone, saved: false };
+        report.saved = self.database.save(&made, &report.gone);
+        for ((at, _), stored) in stale.into_iter().zip(made) {
+            rows[at] = stored.row;
         }
-        (report.total, report.read) = (self.rows.len(), changed.len());
-        report.saved = self.database.save(&changed, &report.gone);
+        self.rows = rows;
+        self.found = on_disk;
         Ok(report)
     }
 
@@ -142,15 +143,14 @@ impl Catalog {
     #[must_use]
     pub fn held<D: Disk>(&self, store: &FileStore<D>) -> HashSet<SessionId> {
         let locks = store.locks();
-        let all = self.rows.iter().zip(&self.logs);
-        let held = all.filter(|(_, (dir, log))| locks.is_held(store.disk(), dir, *log));
-        held.map(|(row, _)| row.id.clone()).collect()
+        let held = self.found.iter().filter(|found| locks.is_held(store.disk(), found));
+        held.map(|found| found.id.clone()).collect()
     }
 
-    /// The rows of the last refresh in no particular order, for one who needs the catalog no more.
-    #[must_use]
-    pub fn into_rows(self) -> Vec<Row> {
-        self.rows
+    /// The rows of the last refresh in the order of their ids, for one who asks for them once.
+    pub fn take_rows(&mut self) -> Vec<Row> {
+        self.found = Vec::new();
+        std::mem::take(&mut self.rows)
     }
 
     /// The rows of the last refresh, the session with the newest message first.
@@ -174,10 +174,11 @@ impl Catalog {
 /// counts.
 fn walk<D: Disk>(store: &FileStore<D>) -> Result<Vec<Found>, StoreError> {
     let mut found = store.layout().all(store.disk())?;
+    // They are in order already but for those that lie in another month than theirs.
     found.sort_by(|a, b| a.id.cmp(&b.id));
     found.dedup_by(|second, first| {
         let is_same = second.id == first.id;
-        if is_same && second.dir == store.layout().home(&second.id) {
+        if is_same && second.dir() == store.layout().home(&second.id) {
             std::mem::swap(first, second);
         }
         is_same
@@ -185,36 +186,56 @@ fn walk<D: Disk>(store: &FileStore<D>) -> Result<Vec<Found>, StoreError> {
     Ok(found)
 }
 
-/// What is on disk, each with its stored row if that is up to date, and the ids that are stored and not
-/// on disk. Both lists are in the order of their ids.
-fn matched(on_disk: Vec<Found>, known: Vec<Kept>) -> (Vec<(Found, Option<Kept>)>, Vec<SessionId>) {
-    let (mut wanted, mut gone) = (Vec::with_capacity(on_disk.len()), Vec::new());
-    let mut known = known.into_iter().peekable();
-    for found in on_disk {
-        while let Some(before) = known.next_if(|kept| kept.id < found.id) {
-            gone.push(before.id);
-        }
-        let kept = known.next_if(|kept| kept.id == found.id);
-        let fingerprint = Fingerprint::of(&found.meta);
-        wanted.push((found, kept.filter(|kept| kept.fingerprint == fingerprint)));
-    }
-    gone.extend(known.map(|kept| kept.id));
-    (wanted, gone)
+/// What is on disk beside what is stored.
+struct Matched {
+    /// One for each session on disk.
+    rows: Vec<Row>,
+    /// Where those stand that have to be made.
+    stale: Vec<usize>,
+    /// What is stored and not on disk.
+    gone: Vec<SessionId>,
 }
 
-/// The row of a session, and whether it had to be read off the log.
-fn make<D: Disk>(store: &FileStore<D>, found: &Found, kept: Option<&Kept>) -> (Row, bool) {
-    match kept.and_then(|kept| serde_json::from_str::<Row>(&kept.row).ok()) {
-        Some(row) if row.id == found.id => (row, false),
-        _ => (read_row(store, &found.id, &found.dir, found.meta.len), true),
+/// Both lists are in the order of their ids.
+fn matched(on_disk: &[Found], known: Kept) -> Matched {
+    let (mut places, mut stale, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rows = known.rows.iter().zip(&known.fingerprints).enumerate().peekable();
+    for (at, found) in on_disk.iter().enumerate() {
+        while let Some((_, (before, _))) = rows.next_if(|(_, (row, _))| row.id < found.id) {
+            gone.push(before.id.clone());
+        }
+        let kept = rows.next_if(|(_, (row, _))| row.id == found.id);
+        places.push(kept.map(|(place, _)| place));
+        let fingerprint = kept.and_then(|(_, (_, fingerprint))| *fingerprint);
+        if fingerprint != Some(Fingerprint::of(&found.meta)) {
+            stale.push(at);
+        }
     }
+    gone.extend(rows.map(|(_, (row, _))| row.id.clone()));
+    Matched { rows: in_places(known.rows, &places, on_disk), stale, gone }
+}
+
+/// The rows of what is on disk, by their places among those that are known; nearly always that is where
+/// they are.
+fn in_places(mut known: Vec<Row>, places: &[Option<usize>], on_disk: &[Found]) -> Vec<Row> {
+    let stays = |(at, place): (usize, &Option<usize>)| *place == Some(at);
+    if known.len() == places.len() && places.iter().enumerate().all(stays) {
+        return known;
+    }
+    let blank = |found: &Found| Row::blank(found.id.clone());
+    let moved = places.iter().zip(on_disk).map(|(place, found)| {
+        let known = place.and_then(|place| known.get_mut(place));
+        known.map_or_else(|| blank(found), |row| std::mem::replace(row, blank(found)))
+    });
+    moved.collect()
 }
 
 /// Reads a row off a log. A log that cannot be read has a row all the same, which says why.
-fn read_row<D: Disk>(store: &FileStore<D>, id: &SessionId, dir: &SessionDir, bytes: u64) -> Row {
-    let snapshot = LogFile::open(store, dir, id).and_then(|log| reading::snapshot(&log, id));
-    match snapshot {
-        Ok(snapshot) => Row::of(&snapshot, id, bytes),
-        Err(error) => Row::unreadable(id, bytes, error.to_string()),
+fn read_row<D: Disk>(store: &FileStore<D>, found: &Found) -> Row {
+    let Found { id, meta, .. } = found;
+    let log = LogFile::open(store, &found.dir(), id);
+    match log.and_then(|log| reading::snapshot(&log, id)) {
+        Ok(snapshot) => Row::of(&snapshot, id, meta.len),
+        Err(error) => Row::unreadable(id, meta.len, error.to_string()),
     }
 }

@@ -3,20 +3,22 @@
 //! Responsible for: which facts a list shows, taken from the state at the end of a log. Must not: use
 //! file times; a session is as new as its newest message.
 
+use super::packed::{Packed, Pass, choice, maybe};
 use segno_model::checkpoint::Totals;
 use segno_model::finding::Severity;
-use segno_model::record::{FORMAT, ModelRef, Origin, ProjectFacts};
+use segno_model::record::{FORMAT, ModelRef, Origin, OriginKind, ProjectFacts};
 use segno_model::store::Snapshot;
 use segno_model::{SessionId, Standing, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// One session in a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Its id.
     pub id: SessionId,
-    /// The project as it was relocated last, or as the header has it.
-    pub project: ProjectFacts,
+    /// The project as it was relocated last, or as the header has it; shared with other rows of it.
+    pub project: Arc<ProjectFacts>,
     /// When it was created.
     pub created: Timestamp,
     /// When its newest message was written; none before the first.
@@ -30,7 +32,7 @@ pub struct Row {
     /// The beginning of its first prompt.
     pub first_prompt: Option<String>,
     /// The model in force.
-    pub model: Option<ModelRef>,
+    pub model: Option<Arc<ModelRef>>,
     /// Where it comes from.
     pub origin: Option<Origin>,
     /// Whether a run started and has no end.
@@ -67,14 +69,14 @@ impl Row {
         let damage = snapshot.active.findings.iter().find(|f| f.severity == Severity::Damage);
         Self {
             id: id.clone(),
-            project: now.project.clone().unwrap_or_else(|| snapshot.header.project.clone()),
+            project: Arc::new(now.project.as_ref().unwrap_or(&snapshot.header.project).clone()),
             created: Timestamp(id.created_ms()),
             last_message_at: now.last_message_at,
             bytes,
             totals: now.totals,
             name: now.name.clone(),
             first_prompt: now.first_prompt.clone(),
-            model: now.model.clone(),
+            model: now.model.clone().map(Arc::new),
             origin: snapshot.header.origin.clone(),
             open_run: now.open_run.is_some(),
             standing: Standing::of(&snapshot.header, &snapshot.state, &snapshot.active.records),
@@ -87,12 +89,17 @@ impl Row {
     /// The row of a session that cannot be read, and why.
     #[must_use]
     pub fn unreadable(id: &SessionId, bytes: u64, why: String) -> Self {
+        Self { bytes, problem: Some(why), ..Self::blank(id.clone()) }
+    }
+
+    /// The row of a session of which nothing but its id is known.
+    pub(super) fn blank(id: SessionId) -> Self {
         Self {
-            id: id.clone(),
-            project: ProjectFacts::default(),
+            project: Arc::default(),
             created: Timestamp(id.created_ms()),
+            id,
             last_message_at: None,
-            bytes,
+            bytes: 0,
             totals: Totals::default(),
             name: None,
             first_prompt: None,
@@ -102,7 +109,7 @@ impl Row {
             standing: Standing::Empty,
             newer: false,
             readable: false,
-            problem: Some(why),
+            problem: None,
         }
     }
 
@@ -126,6 +133,43 @@ impl Row {
             (true, false) => Activity::Open,
             (false, true) => Activity::Interrupted,
             (false, false) => Activity::Idle,
+        }
+    }
+}
+
+/// All but the id, by which the row is kept, and the time that the id carries.
+impl Packed for Row {
+    fn pass(&mut self, pass: &mut impl Pass) {
+        let Self {
+            id: _,
+            project,
+            created: _,
+            last_message_at,
+            bytes,
+            totals,
+            name,
+            first_prompt,
+            model,
+            origin,
+            open_run,
+            standing,
+            newer,
+            readable,
+            problem,
+        } = self;
+        project.pass(pass);
+        last_message_at.pass(pass);
+        bytes.pass(pass);
+        totals.pass(pass);
+        for text in [name, first_prompt, problem] {
+            text.pass(pass);
+        }
+        model.pass(pass);
+        let blank = || Origin { kind: OriginKind::Other, of: String::new(), up_to: None };
+        maybe(origin, blank, pass);
+        choice(standing, &Standing::ALL, pass);
+        for flag in [open_run, newer, readable] {
+            flag.pass(pass);
         }
     }
 }

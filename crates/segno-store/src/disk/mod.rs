@@ -9,7 +9,7 @@ pub use real::{RealDisk, RealFile};
 
 use std::collections::HashSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Which file something is, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -114,9 +114,15 @@ pub trait Disk: std::fmt::Debug + Clone + Send + Sync + 'static {
     /// `NotFound` when nothing is; otherwise as the system says.
     fn meta(&self, path: &Path) -> io::Result<Meta>;
 
-    /// What is at each of several paths below a directory, in their order; as [`Disk::meta`], many at once.
-    fn metas(&self, dir: &Path, below: &[PathBuf]) -> Vec<io::Result<Meta>> {
-        below.iter().map(|path| self.meta(&dir.join(path))).collect()
+    /// What is at `file` in each of several folders of a directory, in their order; as [`Disk::meta`], many
+    /// at once.
+    fn metas<N: AsRef<str> + Sync>(
+        &self,
+        dir: &Path,
+        folders: &[N],
+        file: &str,
+    ) -> Vec<io::Result<Meta>> {
+        folders.iter().map(|folder| self.meta(&dir.join(folder.as_ref()).join(file))).collect()
     }
 
     /// The numbers of all files on which somebody has a lock now, or none where that is not known for

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
@@ -46,7 +46,7 @@ fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<RealFile> 
 
 /// What is at a path below an open directory: the kernel need not walk down to the directory again.
 #[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
-fn stat_below(dir: &File, path: &Path) -> io::Result<Meta> {
+fn stat_below(dir: &File, path: &str) -> io::Result<Meta> {
     let found = rustix::fs::statat(dir, path, rustix::fs::AtFlags::empty())?;
     let seconds = (found.st_mtime as i64).saturating_mul(1_000_000_000);
     Ok(Meta {
@@ -108,11 +108,17 @@ impl Disk for RealDisk {
         fs::metadata(path).map(|found| meta_of(&found))
     }
 
-    fn metas(&self, dir: &Path, below: &[PathBuf]) -> Vec<io::Result<Meta>> {
-        let Ok(open) = File::open(dir) else {
-            return below.iter().map(|path| self.meta(&dir.join(path))).collect();
-        };
-        in_parallel(below, |path| stat_below(&open, path))
+    fn metas<N: AsRef<str> + Sync>(
+        &self,
+        dir: &Path,
+        folders: &[N],
+        file: &str,
+    ) -> Vec<io::Result<Meta>> {
+        let open = File::open(dir);
+        in_parallel(folders, |folder| match &open {
+            Ok(open) => stat_below(open, &format!("{}/{file}", folder.as_ref())),
+            Err(_) => self.meta(&dir.join(folder.as_ref()).join(file)),
+        })
     }
 
     fn locked(&self, root: &Path) -> Option<HashSet<u64>> {

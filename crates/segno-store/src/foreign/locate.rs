@@ -6,7 +6,6 @@ use super::agent::Agent;
 use super::input::ForeignError;
 use crate::parallel::in_parallel;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -95,33 +94,55 @@ pub(super) fn files_below(
     failed: &mut Vec<ForeignError>,
     each: &mut dyn FnMut(PathBuf, Metadata),
 ) {
+    files_below_each(&[dir.to_owned()], suffix, depth, failed, &mut |_, path, meta| {
+        each(path, meta);
+    });
+}
+
+/// The same for several directories, all of whose files are looked at together; `each` is told below which
+/// one a file is.
+pub(super) fn files_below_each(
+    dirs: &[PathBuf],
+    suffix: &str,
+    depth: usize,
+    failed: &mut Vec<ForeignError>,
+    each: &mut dyn FnMut(&Path, PathBuf, Metadata),
+) {
+    let mut files = Vec::new();
+    for dir in dirs {
+        names_below(dir, suffix, depth, failed, &mut |path| files.push((dir, path)));
+    }
+    let metas = in_parallel(&files, |(_, path)| fs::metadata(path));
+    for ((dir, path), meta) in files.into_iter().zip(metas) {
+        match meta {
+            Ok(meta) if meta.is_file() => each(dir, path, meta),
+            Ok(_) => {}
+            Err(e) => failed.push(ForeignError::io(&path, e)),
+        }
+    }
+}
+
+fn names_below(
+    dir: &Path,
+    suffix: &str,
+    depth: usize,
+    failed: &mut Vec<ForeignError>,
+    each: &mut dyn FnMut(PathBuf),
+) {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return,
         Err(e) => return failed.push(ForeignError::io(dir, e)),
     };
-    let mut files = Vec::new();
     for entry in entries.filter_map(Result::ok) {
         let Ok(kind) = entry.file_type() else { continue };
-        let path = entry.path();
+        let (name, path) = (entry.file_name(), entry.path());
         if kind.is_dir() || kind.is_symlink() && path.is_dir() {
             if depth > 0 && !(kind.is_symlink() && leads_back(&path)) {
-                files_below(&path, suffix, depth - 1, failed, each);
+                names_below(&path, suffix, depth - 1, failed, each);
             }
-        } else if path
-            .file_name()
-            .and_then(OsStr::to_str)
-            .is_some_and(|name| name.ends_with(suffix))
-        {
-            files.push(path);
-        }
-    }
-    let metas = in_parallel(&files, |path| fs::metadata(path));
-    for (path, meta) in files.into_iter().zip(metas) {
-        match meta {
-            Ok(meta) if meta.is_file() => each(path, meta),
-            Ok(_) => {}
-            Err(e) => failed.push(ForeignError::io(&path, e)),
+        } else if name.to_str().is_some_and(|name| name.ends_with(suffix)) {
+            each(path);
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn check(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let (sessions, others) = everything(place, u64::MAX).await?;
+    let (sessions, others) = everything(place).await?;
     let mut checked = Vec::new();
     for session in &sessions {
         checked.push(match session {

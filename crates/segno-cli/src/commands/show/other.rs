@@ -175,7 +175,7 @@ fn document(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(),
     let row = &session.row;
     let head = json!({
         "version": 1, "source": row.agent.id(), "id": row.id, "name": row.name, "title": row.title,
-        "project": row.project, "path": row.path, "parent": row.parent,
+        "project": *row.project, "path": row.path, "parent": row.parent,
     });
     let head = head.to_string();
     screen.json_part(&format!("{},\"records\":[", head.trim_end_matches('}')));

@@ -36,11 +36,12 @@ pub(super) use agents::subagents;
 use super::agent::Agent;
 use super::emitter::Emitter;
 use super::input::{ForeignError, Head};
-use super::locate::{Located, Roots, files_below};
+use super::locate::{Located, Roots, files_below_each};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Whether a file is one of Claude Code's, by its beginning.
@@ -88,15 +89,17 @@ pub(super) fn locate(roots: &Roots, found: &mut Vec<Located>, failed: &mut Vec<F
                 continue;
             }
         };
+        let mut folders = Vec::new();
         for entry in entries.filter_map(Result::ok) {
             let Ok(kind) = entry.file_type() else { continue };
             let path = entry.path();
             if kind.is_dir() || kind.is_symlink() && leads_elsewhere(&path, &projects) {
-                files_below(&path, ".jsonl", 4, failed, &mut |file, meta| {
-                    found.extend(located(&path, file, &meta));
-                });
+                folders.push(path);
             }
         }
+        files_below_each(&folders, ".jsonl", 4, failed, &mut |project, file, meta| {
+            found.extend(located(project, file, &meta));
+        });
     }
 }
 
@@ -110,11 +113,14 @@ fn leads_elsewhere(link: &Path, projects: &Path) -> bool {
 
 /// A file below a project's folder as a session, if its place is one of a session.
 fn located(project: &Path, path: PathBuf, meta: &fs::Metadata) -> Option<Located> {
-    let below = path.strip_prefix(project).ok()?.to_path_buf();
-    let mut folders = below.parent()?.iter().map(|name| name.to_string_lossy().into_owned());
-    let parent = match (folders.next(), folders.next()) {
-        (None, _) => None,
-        (Some(session), Some(folder)) if folder == "subagents" => Some(session),
+    // As bytes: taking paths apart takes longer than asking the system about them.
+    let below = path.as_os_str().as_bytes().strip_prefix(project.as_os_str().as_bytes())?;
+    let mut names = below.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+    let parent = match (names.next(), names.next(), names.next()) {
+        (Some(_), None, _) => None,
+        (Some(session), Some(b"subagents"), Some(_)) => {
+            Some(String::from_utf8_lossy(session).into_owned())
+        }
         _ => return None,
     };
     let stem = path.file_stem().and_then(OsStr::to_str)?;

@@ -1,0 +1,138 @@
+//! Looking for other agents' sessions, step by step.
+//!
+//! Responsible for: what is known at once, what has to be read, and handing over each session as it is
+//! read. Must not: print.
+
+use super::{Other, Others, lineage, places, roots};
+use crate::error::chain;
+use crate::stores::Stores;
+use segno_store::catalog::{Catalog, ForeignRow, Progress, Stale};
+use segno_store::foreign::{self, Located, Roots, Running};
+use std::collections::HashMap;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread;
+use tokio::sync::mpsc;
+
+/// How many sessions are handed over at a time.
+const BATCH: usize = 64;
+
+/// Other agents' sessions, found and not all read.
+#[derive(Debug)]
+pub struct Survey {
+    roots: Roots,
+    running: Vec<Running>,
+    catalog: Option<Catalog>,
+    stale: Option<Stale>,
+    trouble: Vec<String>,
+}
+
+impl Survey {
+    /// Finds them. Without a catalog, one is made when there is something to keep.
+    pub async fn begin(stores: &Stores, catalog: Option<Catalog>) -> Self {
+        let roots = roots(&stores.home);
+        let catalog = catalog.or_else(|| new_catalog(stores, &roots));
+        let mut survey =
+            Self { roots, running: Vec::new(), catalog, stale: None, trouble: Vec::new() };
+        if let Some(catalog) = &mut survey.catalog {
+            let stale = catalog.find_foreign(&survey.roots);
+            survey.trouble = stale.failed.iter().map(|error| chain(error)).collect();
+            // A folder is looked through once for each kind of file.
+            survey.trouble.dedup();
+            survey.stale = Some(stale);
+            places::look(catalog).await;
+        }
+        survey.running = foreign::running(&survey.roots);
+        survey
+    }
+
+    /// The catalog in which they are kept.
+    pub fn catalog(&mut self) -> Option<&mut Catalog> {
+        self.catalog.as_mut()
+    }
+
+    /// Whether none was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let known = self.catalog.as_ref().map_or(0, |catalog| catalog.foreign_rows().len());
+        known == 0 && self.unread().next().is_none()
+    }
+
+    /// The sessions that have to be read.
+    pub fn unread(&self) -> impl Iterator<Item = &Located> {
+        self.stale.iter().flat_map(Stale::sessions)
+    }
+
+    /// What is ahead.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        self.stale.as_ref().map(Stale::progress)
+    }
+
+    /// The sessions that need not be read.
+    #[must_use]
+    pub fn known(&self) -> Vec<Other> {
+        let rows = self.catalog.as_ref().map_or(&[][..], Catalog::foreign_rows);
+        rows.iter().map(|row| Other::new(row.clone(), &self.running)).collect()
+    }
+
+    /// Reads what has to be read, and gives everything. `seen` is called with each session that was read.
+    pub async fn read(mut self, seen: &mut dyn FnMut(Progress, Other)) -> Others {
+        let (Some(mut catalog), Some(stale)) = (self.catalog.take(), self.stale.take()) else {
+            return Others { trouble: self.trouble, ..Others::default() };
+        };
+        if stale.sessions().len() > 0 {
+            catalog = self.read_stale(catalog, stale, seen).await;
+            self.running = foreign::running(&self.roots);
+        }
+        let other = |row| Other::new(row, &self.running);
+        let mut sessions: Vec<Other> = catalog.take_foreign_rows().into_iter().map(other).collect();
+        lineage::trace(&mut sessions);
+        Others { sessions, trouble: self.trouble }
+    }
+
+    /// Reads in a thread of its own; what is known of places is found out beside.
+    async fn read_stale(
+        &self,
+        mut catalog: Catalog,
+        stale: Stale,
+        seen: &mut dyn FnMut(Progress, Other),
+    ) -> Catalog {
+        let (send, mut receive) = mpsc::channel::<(Progress, ForeignRow)>(BATCH);
+        let reading = thread::spawn(move || {
+            catalog.read_foreign(&stale, &mut |progress, row| {
+                // Nobody takes it only when this command is being dropped.
+                let _ = send.blocking_send((progress, row.clone()));
+            });
+            catalog
+        });
+        let (mut batch, mut found) = (Vec::new(), HashMap::new());
+        while receive.recv_many(&mut batch, BATCH).await > 0 {
+            let cwds = batch.iter().filter(|(_, row)| row.project.real_path.is_none());
+            let cwds = cwds.map(|(_, row)| row.project.cwd.clone());
+            places::look_at_all(cwds.collect(), &mut found).await;
+            for (progress, mut row) in batch.drain(..) {
+                if let Some(place) = found.get(&row.project.cwd) {
+                    row.project = Arc::clone(&place.facts);
+                }
+                seen(progress, Other::new(row, &self.running));
+            }
+        }
+        // It ended when nothing more came.
+        let mut catalog = reading.join().unwrap_or_else(|panic| resume_unwind(panic));
+        if !found.is_empty() {
+            catalog.set_places(found);
+        }
+        catalog
+    }
+}
+
+/// A catalog in a home that is only made now, if there is a session of another agent.
+fn new_catalog(stores: &Stores, roots: &Roots) -> Option<Catalog> {
+    let (located, failed) = foreign::locate(roots);
+    if located.is_empty() && failed.is_empty() {
+        return None;
+    }
+    stores.make_home();
+    Some(stores.open_catalog())
+}
