@@ -272,7 +272,8 @@ impl Stage {
     pub fn has_draft(&self, id: &SessionId, words: &str) -> bool {
         let log = self.store.log_path(id).ok();
         let draft = log.and_then(|log| std::fs::read(log.with_file_name("draft")).ok());
-        draft.is_some_and(|draft| String::from_utf8_lossy(&draft).contains(words))
+        let draft = draft.and_then(|bytes| segno_model::draft::decode(&bytes));
+        draft.is_some_and(|draft| draft.text.contains(words))
     }
 
     /// Whether a supervisor of a session's commands has written down how its command ended.
