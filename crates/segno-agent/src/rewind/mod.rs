@@ -2,7 +2,7 @@
 //!
 //! Responsible for: bringing files back one by one, never over somebody else's change and never without a
 //! copy of what they held, and moving the tip. Files first, then the tip: repeated after a crash, it finds
-//! what is back already and goes on. Must not: decide what is gone back over ([`plan`] does, from records
+//! what is back already and goes on. Must not: decide what is gone back over (`plan` does, from records
 //! alone), or undo what commands did.
 
 mod plan;

@@ -3,7 +3,7 @@
 //! Responsible for: their shape, what makes two of them the same (G8), which ids a log has used, and the
 //! order in which they wait. Must not: store them, or act on them; who may admit under an id is decided in
 //! [`admission`], what the holder of a session does with a control in [`control`], and what an inbox file
-//! holds in [`file`].
+//! holds in [`mod@file`].
 
 pub mod admission;
 pub mod control;
