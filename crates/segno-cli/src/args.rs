@@ -6,11 +6,13 @@
 
 mod inputs;
 mod looking;
+mod tending;
 
 pub use inputs::{AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use looking::{
     CheckArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy, StatusArgs,
 };
+pub use tending::{ContextAction, ContextArgs};
 
 use crate::error::{CliError, capitalised};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -247,6 +249,8 @@ pub enum Command {
     Stats(StatsArgs),
     /// Settle a damaged session by appending what was decided; nothing is rewritten
     Repair(RepairArgs),
+    /// Leave a record out of what the model is sent, replace it there, or put it back
+    Context(ContextArgs),
     /// Name a session
     Name(NameArgs),
     /// Write a session out; secrets are masked
@@ -285,6 +289,7 @@ impl Command {
             Self::Sources(args) => args.json,
             Self::Stats(args) => args.json,
             Self::Status(args) => args.json,
+            Self::Context(args) => args.json,
             Self::Repair(args) => args.json,
             // Whoever started it reads why it could not work.
             Self::WorkOff(_) => true,

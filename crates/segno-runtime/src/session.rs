@@ -11,8 +11,8 @@ use segno_model::batch::Draft;
 use segno_model::context::{self, Context, Unanswered};
 use segno_model::finding::Finding;
 use segno_model::record::{
-    Body, Compaction, CompactionState, Environment, Header, Label, ModelChange, ModelRef, Name,
-    Policy, PolicyChange, ThinkingChange, Tip,
+    Body, Compaction, CompactionState, ContextEdit, Environment, Header, Label, ModelChange,
+    ModelRef, Name, Policy, PolicyChange, ThinkingChange, Tip,
 };
 use segno_model::state::State;
 use segno_model::store::{Active, Clock, Level, Opened, SessionLog, StoreError};
@@ -264,6 +264,14 @@ impl<L: SessionLog> Session<L> {
     /// As the store.
     pub async fn set_label(&mut self, target: Pos, label: &str) -> Result<(), StoreError> {
         self.set(Body::Label(Label { target, label: label.to_owned() })).await
+    }
+
+    /// Records what one record contributes to the context from here on.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn edit_context(&mut self, edit: ContextEdit) -> Result<(), StoreError> {
+        self.set(Body::ContextEdit(edit)).await
     }
 
     /// Notes the surroundings for the next batch, when they differ from those in force.

@@ -7,6 +7,7 @@
 pub mod attach;
 pub mod check;
 pub mod completions;
+pub mod context;
 pub mod delete;
 pub mod demo;
 pub mod export;

@@ -5,7 +5,8 @@
 use super::opening::Desk;
 use super::slash::{self, COMMANDS, Slash};
 use super::{After, Interactive, choosing, recent};
-use crate::args::{AgentArgs, Thinking};
+use crate::args::{AgentArgs, ContextAction, Thinking};
+use crate::commands::context as edits;
 use crate::commands::rewind::{self, Told};
 use crate::commands::show::branches;
 use crate::engine::{ModelChoice, Wanted};
@@ -49,6 +50,7 @@ impl Interactive<'_> {
             Slash::Tree(Some(seq)) => self.go_to(seq).await,
             Slash::Rewind(seq) => self.rewind(seq).await,
             Slash::Label(seq, label) => self.label(seq, &label).await,
+            Slash::Context(action) => self.edit_context(&action).await,
             Slash::Name(name) => self.name(&name).await,
             Slash::Model(None) => self.list_models().await,
             Slash::Model(Some(name)) => self.set_model(name).await,
@@ -184,6 +186,17 @@ impl Interactive<'_> {
         if let Some(draft) = prompt_of(history.record(seq)) {
             self.draft = draft;
         }
+        Ok(())
+    }
+
+    async fn edit_context(&mut self, action: &ContextAction) -> Result<(), CliError> {
+        let Some(edit) = edits::edit(action) else {
+            edits::list(&self.history().await?, false, self.screen);
+            return Ok(());
+        };
+        self.needs_something_durable()?;
+        let changed = edits::change(&mut self.agent.session, &self.engine.stores, edit).await?;
+        self.screen.lines(changed.lines());
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! Responsible for: their names and help, what a `/word` means, and what was probably meant by an unknown
 //! one; all of it pure. Must not: carry anything out, or let an unknown command through to the model.
 
-use crate::args::{Thinking, nearest};
+use crate::args::{ContextAction, Thinking, nearest};
 use crate::error::CliError;
 use crate::terminal::complete::CommandHint;
 use clap::ValueEnum as _;
@@ -21,6 +21,8 @@ pub(super) enum Slash {
     Tree(Option<Seq>),
     /// Labels a record; an empty label takes it away.
     Label(Seq, String),
+    /// Lists what is left out or replaced for the model, or changes it.
+    Context(ContextAction),
     /// Names the session; an empty name takes it away.
     Name(String),
     /// Lists the models, or changes to one.
@@ -56,6 +58,11 @@ pub(super) const COMMANDS: &[(&str, &str, &str)] = &[
     ("tree", "[SEQ]", "show the branches; with SEQ go back there"),
     ("rewind", "SEQ", "go back there, and bring back the files that were edited since"),
     ("label", "SEQ [LABEL]", "label a record, or take its label away"),
+    (
+        "context",
+        "[omit|restore SEQ | replace SEQ TEXT]",
+        "what is left out or replaced for the model",
+    ),
     ("name", "[NAME]", "name this session"),
     ("model", "[PROVIDER/ID]", "list the models, or change to one"),
     ("thinking", "[LEVEL]", "how much the model thinks"),
@@ -113,6 +120,7 @@ pub(super) fn parse(name: &str, args: &str) -> Result<Slash, CliError> {
             let (seq, label) = args.split_once(char::is_whitespace).unwrap_or((args, ""));
             Ok(Slash::Label(record(seq)?, label.trim().to_owned()))
         }
+        "context" => Ok(Slash::Context(context(args)?)),
         "name" => Ok(Slash::Name(args.to_owned())),
         "model" => Ok(Slash::Model(given())),
         "thinking" => Ok(Slash::Thinking(given().map(|text| level(&text)).transpose()?)),
@@ -134,6 +142,24 @@ fn record(text: &str) -> Result<Seq, CliError> {
         CliError::usage(format!("`{text}` is not the number of a record."))
             .next("/tree shows the numbers.")
     })
+}
+
+fn context(args: &str) -> Result<ContextAction, CliError> {
+    let (action, rest) = args.split_once(char::is_whitespace).unwrap_or((args, ""));
+    let (seq, text) = rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+    let text = text.trim();
+    match action {
+        "" | "list" if rest.is_empty() => Ok(ContextAction::List),
+        "omit" if text.is_empty() => Ok(ContextAction::Omit { seq: record(seq)? }),
+        "restore" if text.is_empty() => Ok(ContextAction::Restore { seq: record(seq)? }),
+        "replace" if !text.is_empty() => {
+            Ok(ContextAction::Replace { seq: record(seq)?, text: text.to_owned() })
+        }
+        _ => {
+            Err(CliError::usage("/context takes `omit SEQ`, `restore SEQ` or `replace SEQ TEXT`.")
+                .next("/context alone lists what is left out or replaced."))
+        }
+    }
 }
 
 fn number(text: &str) -> Result<usize, CliError> {
@@ -202,6 +228,16 @@ mod tests {
             ("label #4 before the rewrite", "Label(4, \"before the rewrite\")"),
             ("label 4", "Label(4, \"\")"),
             ("label it", "`it` is not the number of a record. /tree shows the numbers."),
+            ("context", "Context(List)"),
+            ("context omit #4", "Context(Omit { seq: 4 })"),
+            ("context restore 4", "Context(Restore { seq: 4 })"),
+            ("context replace 4 a b", "Context(Replace { seq: 4, text: \"a b\" })"),
+            ("context omit", "`` is not the number of a record. /tree shows the numbers."),
+            (
+                "context replace 4",
+                "/context takes `omit SEQ`, `restore SEQ` or `replace SEQ TEXT`. \
+                 /context alone lists what is left out or replaced.",
+            ),
             ("model ollama/x", "Model(Some(\"ollama/x\"))"),
             ("thinking", "Thinking(None)"),
             ("thinking HIGH", "Thinking(Some(High))"),

@@ -63,6 +63,8 @@ fn the_page_shows_what_the_commands_print() {
         ("send", &["send", "last", "and the tests", "--id", "k1", "--no-run", "--json"]),
         ("inbox", &["inbox", "last", "--json"]),
         ("stop", &["stop", "last", "--json"]),
+        ("context-edit", &["context", "last", "omit", "1", "--json"]),
+        ("context-list", &["context", "last", "list", "--json"]),
         ("search", &["search", "fix", "parser", "--json"]),
         ("sources", &["sources", "--json"]),
         ("stats", &["stats", "--json"]),

@@ -7,6 +7,7 @@ mod binary;
 mod cases;
 mod check;
 mod clean;
+mod context;
 mod demo;
 mod desk;
 mod end_to_end;

@@ -11,6 +11,7 @@
 //! trailing notice and the placeholder of a call whose result comes later.
 
 mod boundary;
+mod edit;
 mod estimate;
 mod place;
 mod results;
@@ -20,6 +21,7 @@ mod shared;
 mod summary;
 
 pub use boundary::{Boundary, Budget, choose_boundary};
+pub use edit::{EDIT_RULES, EditEffect, EditFacts, EditRule, edit_effect};
 pub use estimate::{Estimate, estimate, estimate_messages};
 pub use rule::{RULES, Rule};
 pub use shared::Shared;

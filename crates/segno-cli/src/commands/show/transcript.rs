@@ -38,6 +38,7 @@ pub(super) fn show(history: &History, at: Option<Seq>, json: bool, screen: &mut 
             "name": history.state.in_force.name,
             "project": history.header().map(|header| &header.project),
             "records": records,
+            "context_edits": history.state.in_force.context_edits.keys().collect::<Vec<_>>(),
             "findings": history.findings,
         }));
         return;
@@ -52,8 +53,22 @@ pub(super) fn show(history: &History, at: Option<Seq>, json: bool, screen: &mut 
         if !lines.is_empty() {
             screen.line("");
             screen.lines(lines);
+            screen.lines(edited(history, record.seq()));
         }
     }
+}
+
+/// What a record says and the model is not sent.
+fn edited(history: &History, seq: Seq) -> Option<Text> {
+    let at = history.state.in_force.context_edits.get(&seq)?;
+    let Body::ContextEdit(edit) = history.record(at.seq)?.body() else { return None };
+    let text = match edit.edit.as_str() {
+        "replace" => {
+            format!("(for the model, this stands in its place: {})", blocks_text(&edit.content))
+        }
+        _ => "(left out for the model)".to_owned(),
+    };
+    Some(Text::line(Tone::Warning, &clean::line(&text)))
 }
 
 fn around(history: &History, at: Seq) -> Vec<&Record> {

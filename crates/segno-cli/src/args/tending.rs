@@ -1,0 +1,44 @@
+//! The arguments of the commands that take something out of a session, or out of its way.
+//!
+//! Responsible for: their shape and help texts. Must not: decide anything.
+
+use clap::{Args, Subcommand};
+
+/// `segno context`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ContextArgs {
+    /// Which session
+    pub session: String,
+
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// What to do
+    #[command(subcommand)]
+    pub action: ContextAction,
+}
+
+/// What can be done about what the model is sent of a record. The log keeps the record as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum ContextAction {
+    /// Leave a record out; a turn with calls takes their results along
+    Omit {
+        /// The record's number
+        seq: u64,
+    },
+    /// Send this text in a record's place
+    Replace {
+        /// The record's number
+        seq: u64,
+        /// The text
+        text: String,
+    },
+    /// Send a record as it is again
+    Restore {
+        /// The record's number
+        seq: u64,
+    },
+    /// List what is left out or replaced now
+    List,
+}
