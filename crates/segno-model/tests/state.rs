@@ -132,7 +132,12 @@ fn compaction(state: CompactionState) -> Body {
 }
 
 fn edit(target: Seq, edit: &str) -> Body {
-    Body::ContextEdit(ContextEdit { target, edit: edit.to_owned(), content: Vec::new() })
+    Body::ContextEdit(ContextEdit {
+        target,
+        edit: edit.to_owned(),
+        content: Vec::new(),
+        ..ContextEdit::default()
+    })
 }
 
 fn custom(context: Option<&str>) -> Body {

@@ -246,6 +246,7 @@ pub(crate) fn cut_off(
         content: vec![AssistantBlock::Text { text }],
         model: model.clone(),
         stop,
+        endpoint: None,
         partial: true,
         request,
         ..AssistantMessage::default()

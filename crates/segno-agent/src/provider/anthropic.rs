@@ -402,6 +402,7 @@ impl Reply {
             content,
             native,
             model: self.model,
+            endpoint: None,
             usage: Some(self.usage.normalised()),
             stop,
             partial: false,

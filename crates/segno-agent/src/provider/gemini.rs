@@ -292,6 +292,7 @@ impl Reply {
             content,
             native,
             model: self.model,
+            endpoint: None,
             usage: self.usage.map(WireUsage::normalised),
             stop,
             partial: false,

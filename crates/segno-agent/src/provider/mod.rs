@@ -25,7 +25,7 @@ pub use keys::{Credentials, KeySource, Secret};
 pub use wire::{Decoder, HttpRequest, Settings, Wire};
 
 use http::{KeyHeader, Server};
-use segno_model::record::AssistantMessage;
+use segno_model::record::{AssistantMessage, endpoint_hash};
 use segno_runtime::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};
 use std::fmt;
 use std::time::Duration;
@@ -147,6 +147,8 @@ pub struct Provider {
     server: Server,
     key: Option<Secret>,
     settings: Settings,
+    /// As replies name it.
+    endpoint: Option<String>,
 }
 
 impl Provider {
@@ -169,7 +171,10 @@ impl Provider {
             is_openai: matches!(id, ProviderId::OpenAi | ProviderId::OpenAiChat)
                 && base_url.starts_with("https://api.openai.com"),
         };
-        Ok(Self { id, server, key: config.key, settings })
+        let own = id.default_base_url();
+        let elsewhere = config.base_url.as_deref().map(endpoint_hash);
+        let endpoint = elsewhere.filter(|endpoint| *endpoint != endpoint_hash(own));
+        Ok(Self { id, server, key: config.key, settings, endpoint })
     }
 
     /// Which provider it is.
@@ -223,7 +228,8 @@ impl Model for Provider {
         events: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<AssistantMessage, ModelError> {
         let reply = self.call(&request, events).await;
-        reply.map_err(|e| named(self.id, self.key.as_ref(), e))
+        let named = reply.map_err(|e| named(self.id, self.key.as_ref(), e))?;
+        Ok(AssistantMessage { endpoint: self.endpoint.clone(), ..named })
     }
 }
 

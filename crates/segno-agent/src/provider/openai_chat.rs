@@ -388,6 +388,7 @@ impl Reply {
             content,
             native,
             model: self.model,
+            endpoint: None,
             usage: self.usage,
             stop,
             partial: false,

@@ -262,6 +262,7 @@ impl Reply {
             native: (!native.is_empty())
                 .then(|| Native { dialect: DIALECT.to_owned(), items: to_raw(&native) }),
             model: self.model,
+            endpoint: None,
             usage: response.get::<WireUsage>("usage").map(WireUsage::normalised),
             stop,
             partial: false,

@@ -96,7 +96,7 @@ pub(crate) fn assistant(
     native: Option<Native>,
 ) -> ContextMessage {
     let (content, model) = (content.into(), ModelRef::default());
-    ContextMessage::Assistant(ContextAssistant { seq, content, native, model })
+    ContextMessage::Assistant(ContextAssistant { seq, content, native, model, endpoint: None })
 }
 
 /// A decoded reply as the next request's history holds it.

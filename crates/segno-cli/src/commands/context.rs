@@ -48,7 +48,7 @@ pub async fn context(
 /// The edit that an action asks for; none for the list.
 pub(crate) fn edit(action: &ContextAction) -> Option<ContextEdit> {
     let edit = |target: Seq, edit: &str, content| {
-        Some(ContextEdit { target, edit: edit.to_owned(), content })
+        Some(ContextEdit { target, edit: edit.to_owned(), content, ..ContextEdit::default() })
     };
     match action {
         ContextAction::Omit { seq } => edit(*seq, "omit", Vec::new()),

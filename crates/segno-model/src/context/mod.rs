@@ -112,6 +112,21 @@ pub struct ContextAssistant {
     pub native: Option<Native>,
     /// Who said it.
     pub model: ModelRef,
+    /// Where, if not at the provider's own address.
+    pub endpoint: Option<String>,
+}
+
+impl ContextAssistant {
+    /// Leaves out what only its maker can read: reasoning and native items. Words and calls stay.
+    pub fn forget_maker(&mut self) {
+        self.native = None;
+        let is_thinking = |b: &AssistantBlock| matches!(b, AssistantBlock::Thinking { .. });
+        if self.content.iter().any(is_thinking) {
+            let mut content = self.content.take();
+            content.retain(|b| !is_thinking(b));
+            self.content = content.into();
+        }
+    }
 }
 
 /// A result as it is sent.
@@ -273,13 +288,7 @@ impl Context {
             if let ContextMessage::Assistant(turn) = message
                 && applies(turn)
             {
-                turn.native = None;
-                let is_thinking = |b: &AssistantBlock| matches!(b, AssistantBlock::Thinking { .. });
-                if turn.content.iter().any(is_thinking) {
-                    let mut content = turn.content.take();
-                    content.retain(|b| !is_thinking(b));
-                    turn.content = content.into();
-                }
+                turn.forget_maker();
             }
         }
         self
@@ -314,7 +323,8 @@ impl Context {
                     content = changed.into();
                 }
                 let native = native.filter(|_| !renamed).cloned();
-                self.push_turn(ContextAssistant { seq, content, native, model: of.model.clone() });
+                let (model, endpoint) = (of.model.clone(), of.endpoint.clone());
+                self.push_turn(ContextAssistant { seq, content, native, model, endpoint });
                 if !answers.is_empty() {
                     self.messages.push(ContextMessage::Results(answers));
                 }

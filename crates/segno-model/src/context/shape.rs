@@ -8,7 +8,8 @@ use super::shared::Shared;
 use crate::id::Seq;
 use crate::line::Record;
 use crate::record::{
-    AssistantBlock, AssistantMessage, Block, Body, ContextEdit, Message, Native, StopReason, Text,
+    AssistantBlock, AssistantMessage, Block, Body, ContextEdit, EditPart, Message, Native,
+    StopReason, Text,
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -66,13 +67,22 @@ impl<'a> Edits<'a> {
 
     /// What stands in a record's place; none with a replacement that is empty.
     fn replacement(&self, seq: Seq) -> Option<Option<Vec<Block>>> {
-        let edit = self.0.get(&seq)?;
+        let edit = self.0.get(&seq).filter(|edit| !is_partial(edit))?;
         let content = match edit.edit.as_str() {
             "replace" => sendable(&edit.content).into_owned(),
             _ => Vec::new(),
         };
         Some(Some(content).filter(|c| !c.is_empty()))
     }
+
+    /// Whether this part of a record is left out, and the rest of it stays.
+    fn lacks(&self, seq: Seq, part: EditPart) -> bool {
+        self.0.get(&seq).is_some_and(|edit| is_partial(edit) && edit.parts.contains(&part))
+    }
+}
+
+fn is_partial(edit: &ContextEdit) -> bool {
+    edit.edit == "omit" && !edit.parts.is_empty()
 }
 
 /// Shapes a node other than a tool result.
@@ -100,7 +110,13 @@ pub(super) fn shape<'a>(record: &'a Record, edits: &Edits<'_>) -> Shaped<'a> {
         (Body::BranchSummary(_), Some(Some(blocks))) => edited(framed(&BRANCH, blocks)),
         (Body::Custom(_), Some(Some(blocks))) => edited(blocks),
         (Body::Message(message), None) => match &**message {
+            Message::User(user) if edits.lacks(record.seq(), EditPart::Images) => {
+                edited(sendable(&without_images(&user.content)).into_owned())
+            }
             Message::User(user) => whole(shared(sendable(&user.content), record, words)),
+            Message::Assistant(reply) if edits.lacks(record.seq(), EditPart::Thinking) => {
+                without_thinking(assistant(record, reply))
+            }
             Message::Assistant(reply) => assistant(record, reply),
             Message::Tool(_) => Shaped { content: Content::Empty, said: Said::Nothing },
         },
@@ -134,6 +150,9 @@ pub(super) fn result(record: &Record, content: &[Block], edits: &Edits<'_>) -> S
     let blocks = match edits.replacement(record.seq()) {
         Some(Some(blocks)) => blocks.into(),
         Some(None) => vec![Block::text(OMITTED)].into(),
+        None if edits.lacks(record.seq(), EditPart::Images) => {
+            sendable(&without_images(content)).into_owned().into()
+        }
         None => shared(sendable(content), record, words),
     };
     if blocks.is_empty() { vec![Block::text(EMPTY_RESULT)].into() } else { blocks }
@@ -180,6 +199,29 @@ fn assistant<'a>(record: &Record, reply: &'a AssistantMessage) -> Shaped<'a> {
     let native = reply.native.as_ref().filter(|_| !broken && !has_blank_text(reply));
     let content = if broken { Content::Partial } else { Content::Whole };
     Shaped { content, said: Said::Assistant { blocks, native, of: reply } }
+}
+
+/// A reply of which an edit took the reasoning, and with it what only the maker could read.
+fn without_thinking(shaped: Shaped<'_>) -> Shaped<'_> {
+    let Shaped { content: Content::Whole, said: Said::Assistant { mut blocks, of, .. } } = shaped
+    else {
+        return shaped;
+    };
+    if blocks.iter().any(|b| matches!(b, AssistantBlock::Thinking { .. })) {
+        let mut rest = blocks.take();
+        rest.retain(|b| !matches!(b, AssistantBlock::Thinking { .. }));
+        blocks = rest.into();
+    }
+    Shaped { content: Content::Edited, said: Said::Assistant { blocks, native: None, of } }
+}
+
+/// The blocks with a line where each image was.
+fn without_images(blocks: &[Block]) -> Vec<Block> {
+    let line = |block: &Block| match block {
+        Block::Image { .. } => Block::text(IMAGE_OMITTED),
+        other => other.clone(),
+    };
+    blocks.iter().map(line).collect()
 }
 
 fn is_replayable(block: &AssistantBlock, broken: bool) -> bool {
@@ -253,6 +295,8 @@ const NO_SUMMARY: &str = "No summary was recorded.";
 const EMPTY_RESULT: &str = "(no output)";
 /// Stands for a result or a summary that an edit took out, where something must stand.
 const OMITTED: &str = "(left out)";
+/// Stands for an image that an edit took out.
+const IMAGE_OMITTED: &str = "(an image was left out)";
 /// Stands for a piece of content that this version does not know.
 const UNKNOWN_BLOCK: &str = "(content of a kind that this version of Segno cannot send)";
 

@@ -92,6 +92,10 @@ pub struct AssistantMessage {
     pub native: Option<Native>,
     /// The model that answered.
     pub model: ModelRef,
+    /// Where it was asked, as [`endpoint_hash`]; none at the provider's own address. What was signed at one
+    /// place means nothing at another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
     /// Tokens that the provider reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -287,6 +291,22 @@ impl ModelRef {
     pub fn new(provider: &str, id: &str) -> Self {
         Self { provider: provider.to_owned(), id: id.to_owned() }
     }
+}
+
+/// What tells the server at one address from others, and says nothing else about it. Servers on this machine
+/// are told apart by the name that they are called by, not by their ports, which change with every start.
+#[must_use]
+pub fn endpoint_hash(base_url: &str) -> String {
+    let (scheme, rest) = base_url.split_once("://").unwrap_or(("", base_url));
+    let rest = rest.trim_end_matches('/');
+    let rest = rest.strip_suffix("/v1").unwrap_or(rest);
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host_and_port = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = host_and_port.rsplit_once(':').map_or(host_and_port, |(host, _)| host);
+    let is_local = host == "localhost" || host == "[::1]" || host.starts_with("127.");
+    let place = if is_local { host } else { host_and_port };
+    let whole = format!("{scheme}://{place}{path}").to_ascii_lowercase();
+    crate::sha256_hex(whole.as_bytes())[..16].to_owned()
 }
 
 impl std::fmt::Display for ModelRef {

@@ -16,13 +16,13 @@ pub use lifecycle::{
 };
 pub use message::{
     AssistantBlock, AssistantMessage, Block, Established, Message, ModelRef, Native, Outcome,
-    StopReason, ToolCall, ToolMessage, Usage, UserMessage, background_input_id,
+    StopReason, ToolCall, ToolMessage, Usage, UserMessage, background_input_id, endpoint_hash,
 };
 pub use session::{
     FORMAT, FormatVersion, GitFacts, Header, LaunchRecord, Origin, OriginKind, ProjectFacts,
 };
 pub use tree::{
-    BranchSummary, ContextEdit, Custom, Label, ModelChange, Name, Policy, PolicyChange,
+    BranchSummary, ContextEdit, Custom, EditPart, Label, ModelChange, Name, Policy, PolicyChange,
     ThinkingChange, Tip,
 };
 

@@ -98,7 +98,7 @@ impl Policy {
 
 /// `context_edit`: changes what one record contributes to the context; a later edit of the same
 /// record replaces it, so that it is reversible.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ContextEdit {
     /// The record.
     pub target: Seq,
@@ -107,6 +107,31 @@ pub struct ContextEdit {
     /// What stands in its place with `replace`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Block>,
+    /// With `omit`: only these parts of it; none named means the whole record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<EditPart>,
+    /// Why Segno edited by itself: `refused` (a provider did not take it) or `pruned` (it took room). None
+    /// when a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+}
+
+impl ContextEdit {
+    /// The cause of an edit that leaves out what a provider refused.
+    pub const REFUSED: &str = "refused";
+}
+
+/// A part of a record that can be left out by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EditPart {
+    /// A reply's reasoning, and the provider's own items with it; words and calls stay.
+    Thinking,
+    /// Images; a line stands where each was.
+    Images,
+    /// A part that this version does not know; nothing is left out for it.
+    #[serde(other)]
+    Unknown,
 }
 
 /// `custom`: an embedder's own data.

@@ -14,7 +14,7 @@
 //! b SUMMARY             a branch summary
 //! x TEXT / x- TEXT      an embedder's record, in the context or not
 //! checkpoint            the state so far
-//! tip N|none, label N TEXT, edit N omit|restore|replace BLOCKS, model ID, name TEXT
+//! tip N|none, label N TEXT, edit N omit [thinking|images]|restore|replace BLOCKS, model ID, name TEXT
 //! future KIND           a record of an unknown type; future-node follows the tip
 //! ```
 //!
@@ -148,9 +148,21 @@ impl Session {
             "edit" => {
                 let (target, rest) = rest.split_once(' ').expect("edit N HOW");
                 let (edit, content) = rest.split_once(' ').unwrap_or((rest, ""));
+                let part = match content {
+                    "thinking" => Some(EditPart::Thinking),
+                    "images" => Some(EditPart::Images),
+                    _ => None,
+                };
                 let content = if edit == "replace" { blocks(content) } else { Vec::new() };
+                let parts = part.into_iter().collect();
                 let target = target.parse().expect("a record number");
-                Body::ContextEdit(ContextEdit { target, edit: edit.to_owned(), content })
+                Body::ContextEdit(ContextEdit {
+                    target,
+                    edit: edit.to_owned(),
+                    content,
+                    parts,
+                    cause: None,
+                })
             }
             other => panic!("unknown record kind {other:?} in the notation"),
         }
@@ -228,7 +240,15 @@ fn reply(kind: &str, rest: &str) -> AssistantMessage {
         _ => StopReason::End,
     };
     let partial = kind == "a!";
-    AssistantMessage { content, native, model: model(by), usage, stop, partial, request: None }
+    AssistantMessage {
+        content,
+        native,
+        model: model(by),
+        usage,
+        stop,
+        partial,
+        ..AssistantMessage::default()
+    }
 }
 
 fn assistant_block(piece: &str) -> AssistantBlock {

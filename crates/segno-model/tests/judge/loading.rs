@@ -145,7 +145,7 @@ fn edits_in_force_are_loaded_from_wherever_they_are() {
     let old = log.state.tip();
     talk(&mut log, 300);
     for (target, edit) in [(1, "omit"), (2, "omit"), (3, "omit"), (2, "restore")] {
-        let edit = ContextEdit { target, edit: edit.into(), content: Vec::new() };
+        let edit = ContextEdit { target, edit: edit.into(), ..ContextEdit::default() };
         log.add(Body::ContextEdit(edit));
     }
     talk(&mut log, 300);

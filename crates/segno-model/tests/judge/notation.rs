@@ -238,7 +238,7 @@ impl Log {
             "edit" => Body::ContextEdit(ContextEdit {
                 target: words[1].parse().unwrap(),
                 edit: words[2].into(),
-                content: Vec::new(),
+                ..ContextEdit::default()
             }),
             "compact" => Body::Compaction(Box::new(Compaction {
                 summary: Some(Text::Inline("summary".into())),

@@ -386,7 +386,7 @@ impl Reader {
             from <= index && index <= to
         });
         for target in targets.flat_map(|(_, seqs)| seqs.clone()) {
-            let edit = ContextEdit { target, edit: "omit".to_owned(), content: Vec::new() };
+            let edit = ContextEdit { target, edit: "omit".to_owned(), ..ContextEdit::default() };
             out.record(Body::ContextEdit(edit), Meta::default());
         }
     }

@@ -4,11 +4,11 @@
 
 use segno_model::record::{
     Action, Approval, ApprovalState, AssistantBlock, AssistantMessage, Block, BranchSummary, Child,
-    ChildState, Compaction, CompactionState, ContextEdit, Custom, Environment, Established, FORMAT,
-    GitFacts, Header, InputEvent, InputFate, InstructionFile, Label, Message, ModelChange,
-    ModelRef, Name, Outcome, Policy, PolicyChange, ProjectFacts, Repair, RepairItem, ReplayClass,
-    Request, Run, RunState, StepStatus, StopReason, Task, TaskStep, Text, ThinkingChange, Tip,
-    ToolCall, ToolFact, ToolMessage, Usage, UsageRecord, UserMessage,
+    ChildState, Compaction, CompactionState, ContextEdit, Custom, EditPart, Environment,
+    Established, FORMAT, GitFacts, Header, InputEvent, InputFate, InstructionFile, Label, Message,
+    ModelChange, ModelRef, Name, Outcome, Policy, PolicyChange, ProjectFacts, Repair, RepairItem,
+    ReplayClass, Request, Run, RunState, StepStatus, StopReason, Task, TaskStep, Text,
+    ThinkingChange, Tip, ToolCall, ToolFact, ToolMessage, Usage, UsageRecord, UserMessage,
 };
 use segno_model::{Body, Pos, Record, Seq, SessionId};
 
@@ -228,6 +228,14 @@ fn settings_and_tree(node: Pos) -> Vec<Body> {
             target: node.seq,
             edit: "replace".into(),
             content: vec![Block::text("shorter")],
+            ..ContextEdit::default()
+        }),
+        Body::ContextEdit(ContextEdit {
+            target: node.seq,
+            edit: "omit".into(),
+            parts: vec![EditPart::Images],
+            cause: Some(ContextEdit::REFUSED.into()),
+            ..ContextEdit::default()
         }),
         Body::Custom(Custom {
             name: "acme.note".into(),

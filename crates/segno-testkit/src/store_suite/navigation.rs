@@ -257,7 +257,12 @@ async fn edits_are_reversible<H: Bench>(desk: Desk<H>) {
     let before = desk.context_at(&log, log.state().tip()).await;
     let edit = |edit: &str, text: &str| {
         let content = if text.is_empty() { Vec::new() } else { vec![Block::text(text)] };
-        Body::ContextEdit(ContextEdit { target: nodes[0].seq(), edit: edit.into(), content })
+        Body::ContextEdit(ContextEdit {
+            target: nodes[0].seq(),
+            edit: edit.into(),
+            content,
+            ..ContextEdit::default()
+        })
     };
     for (body, edited) in [(edit("replace", "short"), true), (edit("restore", ""), false)] {
         desk.put(&mut log, vec![body]).await;

@@ -353,7 +353,12 @@ impl Chain {
                 let target = self.results.get(&call.0)?.seq();
                 let edit = if text.is_some() { "replace" } else { "omit" }.to_owned();
                 let content = text.into_iter().map(Block::text).collect();
-                Some(Body::ContextEdit(ContextEdit { target, edit, content }))
+                Some(Body::ContextEdit(ContextEdit {
+                    target,
+                    edit,
+                    content,
+                    ..ContextEdit::default()
+                }))
             }
         }
     }

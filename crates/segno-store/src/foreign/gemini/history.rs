@@ -233,7 +233,12 @@ impl History {
             let now = key(&text);
             if now != said {
                 let content = vec![Block::text(text)];
-                let edit = ContextEdit { target: seq, edit: "replace".to_owned(), content };
+                let edit = ContextEdit {
+                    target: seq,
+                    edit: "replace".to_owned(),
+                    content,
+                    ..ContextEdit::default()
+                };
                 out.record(
                     Body::ContextEdit(edit),
                     Meta { origin: origin.clone(), ..Meta::default() },
@@ -285,7 +290,12 @@ impl History {
         } else {
             let blocks = parts(message.content).unwrap_or_default();
             let content = blocks.iter().filter_map(Part::block).collect();
-            let edit = ContextEdit { target: place.first, edit: "replace".to_owned(), content };
+            let edit = ContextEdit {
+                target: place.first,
+                edit: "replace".to_owned(),
+                content,
+                ..ContextEdit::default()
+            };
             out.record(Body::ContextEdit(edit), meta);
         }
         true

@@ -140,7 +140,7 @@ pub(super) fn emit(
     }
     if !said.metadata.agent_visible {
         for target in nodes {
-            let edit = ContextEdit { target, edit: "omit".to_owned(), content: Vec::new() };
+            let edit = ContextEdit { target, edit: "omit".to_owned(), ..ContextEdit::default() };
             out.record(Body::ContextEdit(edit), meta.clone());
         }
     }

@@ -182,7 +182,8 @@ impl Reply {
         }
         if is_refused {
             // OpenCode sends nothing of a reply that failed.
-            let edit = ContextEdit { target: seq, edit: "omit".to_owned(), content: Vec::new() };
+            let edit =
+                ContextEdit { target: seq, edit: "omit".to_owned(), ..ContextEdit::default() };
             out.record(Body::ContextEdit(edit), Meta::default());
         }
         seq
@@ -222,7 +223,12 @@ fn hand_on(answer: Answer, thread: &mut Thread, out: &mut Emitter<'_>) {
     thread.tip = Some(seq);
     if cleared {
         let content = vec![Block::text(CLEARED)];
-        let edit = ContextEdit { target: seq, edit: "replace".to_owned(), content };
+        let edit = ContextEdit {
+            target: seq,
+            edit: "replace".to_owned(),
+            content,
+            ..ContextEdit::default()
+        };
         out.record(Body::ContextEdit(edit), meta(None));
     }
     if let Some(child) = child {

@@ -47,7 +47,8 @@ impl Edits {
         }
         self.in_force = Some(newest);
         for target in targets {
-            let restore = || ContextEdit { target, edit: "restore".into(), content: Vec::new() };
+            let restore =
+                || ContextEdit { target, edit: "restore".into(), ..ContextEdit::default() };
             let edit = self.newest_of(target, newest).cloned().unwrap_or_else(restore);
             out.record(Body::ContextEdit(edit), meta.clone());
         }

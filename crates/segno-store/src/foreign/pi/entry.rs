@@ -140,7 +140,12 @@ impl Reader {
         };
         let content = row.replacement.take().map(|by| message::blocks(Some(by.content)));
         let edit = if content.is_some() { "replace" } else { "omit" }.to_owned();
-        let edit = ContextEdit { target, edit, content: content.unwrap_or_default() };
+        let edit = ContextEdit {
+            target,
+            edit,
+            content: content.unwrap_or_default(),
+            ..ContextEdit::default()
+        };
         Written::metadata(self.edits.add(edit, at.aside(), out))
     }
 
