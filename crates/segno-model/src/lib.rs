@@ -6,6 +6,7 @@
 pub mod active;
 pub mod batch;
 pub mod checkpoint;
+pub mod child;
 pub mod context;
 pub mod draft;
 pub mod finding;

@@ -146,8 +146,7 @@ fn custom(context: Option<&str>) -> Body {
 }
 
 fn child(state: ChildState) -> Body {
-    let (child, call_id) = ("c".to_owned(), "1".to_owned());
-    Body::Child(Child { child, call_id, state, detail: None })
+    Body::Child(Child::new("c", "1", state))
 }
 
 /// One record of each kind that changes something, more than once where order matters.

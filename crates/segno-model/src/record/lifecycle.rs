@@ -389,30 +389,6 @@ pub enum CompactionState {
     Done,
 }
 
-/// `child`: the parent's side of a subagent call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Child {
-    /// The child's session id.
-    pub child: String,
-    /// The call's id.
-    pub call_id: String,
-    /// Started or ended.
-    pub state: ChildState,
-    /// How it ended, and whatever the attempt's record holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
-}
-
-/// Where a child stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChildState {
-    /// It runs.
-    Started,
-    /// It is over.
-    Ended,
-}
-
 /// `usage`: tokens that belong to no message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UsageRecord {

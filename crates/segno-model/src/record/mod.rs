@@ -4,23 +4,25 @@
 //! touch bytes on disk (that is [`crate::line`]) or decide what a record means for the context.
 //! Every body is additive: unknown fields are skipped here and kept in the record's own line (G13).
 
+mod child;
 mod lifecycle;
 mod message;
 mod session;
 mod tree;
 
+pub use child::{
+    Attempt, AttemptStatus, Child, ChildState, LaunchRecord, RoleFact, ToolSource, Worktree,
+};
 pub use lifecycle::{
-    Action, Approval, ApprovalState, Child, ChildState, Compaction, CompactionState, Environment,
-    InputEvent, InputFate, InputKind, InstructionFile, RESTORE, Repair, RepairItem, ReplayClass,
-    Request, Run, RunEnd, RunState, StepStatus, Task, TaskStep, ToolFact, UsageRecord,
+    Action, Approval, ApprovalState, Compaction, CompactionState, Environment, InputEvent,
+    InputFate, InputKind, InstructionFile, RESTORE, Repair, RepairItem, ReplayClass, Request, Run,
+    RunEnd, RunState, StepStatus, Task, TaskStep, ToolFact, UsageRecord,
 };
 pub use message::{
     AssistantBlock, AssistantMessage, Block, Established, Message, ModelRef, Native, Outcome,
     StopReason, ToolCall, ToolMessage, Usage, UserMessage, background_input_id, endpoint_hash,
 };
-pub use session::{
-    FORMAT, FormatVersion, GitFacts, Header, LaunchRecord, Origin, OriginKind, ProjectFacts,
-};
+pub use session::{FORMAT, FormatVersion, GitFacts, Header, Origin, OriginKind, ProjectFacts};
 pub use tree::{
     BranchSummary, ContextEdit, Custom, EditPart, Label, ModelChange, Name, Policy, PolicyChange,
     ThinkingChange, Tip,

@@ -3,7 +3,6 @@
 //! Responsible for: the header's shape. Must not: probe git or the file system; callers hand facts in.
 
 use crate::id::{Seq, SessionId};
-use crate::record::ModelRef;
 use serde::{Deserialize, Serialize};
 
 /// The log format that this version writes, and the newest major version that it may append to.
@@ -36,9 +35,10 @@ pub struct Header {
     /// Why it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// For a child: how it was launched.
+    /// For a child: how it was launched, a [`LaunchRecord`](crate::record::LaunchRecord) as it was written
+    /// ([`crate::child::parse_launch`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub launch: Option<LaunchRecord>,
+    pub launch: Option<serde_json::Value>,
 }
 
 impl Header {
@@ -169,19 +169,4 @@ pub enum OriginKind {
     /// Something that this version does not know.
     #[serde(other)]
     Other,
-}
-
-/// How a child was launched; everything that is checked before it is continued.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LaunchRecord {
-    /// The parent session.
-    pub parent: SessionId,
-    /// The child's role.
-    pub role: String,
-    /// SHA-256 of the role's definition.
-    pub role_sha256: String,
-    /// The model that it was bound to.
-    pub model: ModelRef,
-    /// SHA-256 of its system prompt, a line that is exactly a date line normalised.
-    pub system_sha256: String,
 }

@@ -265,12 +265,8 @@ fn is_injected(block: &Block) -> bool {
 fn child(row: Row<'_>, state: ChildState, meta: Meta, out: &mut Emitter<'_>) -> bool {
     let path = row.subagent_path.unwrap_or_default();
     let child = Path::new(&path).file_stem().and_then(OsStr::to_str).unwrap_or_default();
-    let child = Child {
-        child: child.to_owned(),
-        call_id: String::new(),
-        state,
-        detail: row.result.or(row.agent_name),
-    };
+    let detail = row.result.or(row.agent_name);
+    let child = Child { detail, ..Child::new(child, "", state) };
     out.record(Body::Child(child), meta);
     true
 }

@@ -174,10 +174,8 @@ fn work_in_progress(call_seq: Seq) -> Vec<Body> {
     let asked = ApprovalState::Asked { question: "Run it?".into() };
     let approval = |state| Approval { call_id: "call-1".into(), call_seq, state };
     let child = |id: &str, state| Child {
-        child: id.into(),
-        call_id: "call-1".into(),
-        state,
         detail: Some("looking".into()),
+        ..Child::new(id, "call-1", state)
     };
     vec![
         Body::Run(Run { run: 1, state: started }),

@@ -6,7 +6,7 @@ use super::desk::{Desk, texts};
 use super::{Ability, Bench, cases};
 use crate::sessions::{answer, header, model, prompt, set_model};
 use segno_model::Body;
-use segno_model::record::{GitFacts, LaunchRecord, Name, Origin, OriginKind, ThinkingChange};
+use segno_model::record::{GitFacts, Name, Origin, OriginKind, ThinkingChange};
 use segno_model::store::{Level, SessionLog, SessionStore, StoreError};
 
 cases! { "creation":
@@ -77,13 +77,8 @@ async fn the_header_comes_back_whole<H: Bench>(desk: Desk<H>) {
     header.project.root_commit = Some("c0ffee".into());
     header.git = Some(GitFacts { branch: None, commit: Some("beef".into()), dirty: true });
     header.origin = Some(Origin { kind: OriginKind::Import, of: "other-1".into(), up_to: Some(9) });
-    header.launch = Some(LaunchRecord {
-        parent: header.id.clone(),
-        role: "scout".into(),
-        role_sha256: "aa".repeat(32),
-        model: model(),
-        system_sha256: "bb".repeat(32),
-    });
+    header.launch =
+        Some(serde_json::json!({"parent": "somebody", "role": {"name": "scout"}, "later": 7}));
     let mut log = desk.bench.store().create(header.clone());
     desk.put(&mut log, vec![prompt("a")]).await;
     assert_eq!(log.header(), &header);

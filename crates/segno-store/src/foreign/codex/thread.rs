@@ -590,7 +590,7 @@ impl Thread {
     ) {
         let Some(child) = child else { return };
         let call_id = owned(call).unwrap_or_default();
-        let record = Child { child, call_id, state: ChildState::Started, detail: None };
+        let record = Child::new(child, &call_id, ChildState::Started);
         self.aside(Body::Child(record), self.meta(line), out);
     }
 

@@ -429,8 +429,7 @@ impl History {
             self.newest = Some(seq);
             self.answers.insert(key(&call.id.as_str()), (seq, said));
             if let Some(child) = call.agent_id.clone() {
-                let (call_id, state) = (call.id.clone(), ChildState::Ended);
-                out.record(Body::Child(Child { child, call_id, state, detail: None }), meta);
+                out.record(Body::Child(Child::new(child, &call.id, ChildState::Ended)), meta);
             }
         }
     }

@@ -202,8 +202,7 @@ fn task_record(raw: &RawValue, call: &str, meta: &Meta, out: &mut Emitter<'_>) {
     }
     out.custom("ink.task_record", raw, meta.clone());
     if let Ok(Row { child_id: Some(child), status }) = serde_json::from_str(raw.get()) {
-        let call_id = call.to_owned();
-        let child = Child { child, call_id, state: ChildState::Ended, detail: status };
+        let child = Child { detail: status, ..Child::new(child, call, ChildState::Ended) };
         out.record(Body::Child(child), meta.clone());
     }
 }

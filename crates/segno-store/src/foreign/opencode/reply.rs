@@ -232,7 +232,7 @@ fn hand_on(answer: Answer, thread: &mut Thread, out: &mut Emitter<'_>) {
         out.record(Body::ContextEdit(edit), meta(None));
     }
     if let Some(child) = child {
-        let ended = Child { child, call_id, state: ChildState::Ended, detail: None };
+        let ended = Child::new(child, &call_id, ChildState::Ended);
         out.record(Body::Child(ended), meta(None));
     }
     if let Some(task) = task {
