@@ -3,14 +3,14 @@
 //! Responsible for: bringing the surroundings up to date before an input, running it, and compacting.
 //! Must not: choose a store, a provider or how things look.
 
-use crate::compaction;
 use crate::surroundings::{self, Due, Surroundings};
 use segno_model::Record;
+use segno_model::compaction::Settings;
 use segno_model::record::{Body, CompactionState, Message, ModelRef, UserMessage};
 use segno_model::store::{Clock, Owner, SessionLog, StoreError};
 use segno_runtime::{
-    Finished, InboxSource, Limits, Model, ModelError, Observer, RetryPolicy, RunEnv, RunError,
-    Session, Sleep, Stop, Tools, run, take_up,
+    CompactError, Compacted, Finished, InboxSource, Limits, Model, ModelError, Observer,
+    RetryPolicy, RunEnv, RunError, Session, Sleep, Stop, Tools, compact, run, take_up,
 };
 use std::sync::Arc;
 
@@ -26,15 +26,19 @@ pub enum AgentError {
     /// The model gave no answer (only outside of runs, where it is not a run's end).
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// There is nothing that a summary would make shorter.
-    #[error("there is nothing to compact yet")]
-    NothingToCompact,
-    /// The user stopped it.
-    #[error("stopped")]
-    Stopped,
-    /// The model's answer holds no summary.
+    /// The context could not be made smaller.
     #[error(transparent)]
-    NoSummary(#[from] segno_model::context::NoSummary),
+    Compact(CompactError),
+}
+
+impl From<CompactError> for AgentError {
+    fn from(error: CompactError) -> Self {
+        match error {
+            CompactError::Store(error) => Self::Store(error),
+            CompactError::Model(error) => Self::Model(error),
+            other => Self::Compact(other),
+        }
+    }
 }
 
 impl From<RunError> for AgentError {
@@ -68,6 +72,8 @@ pub struct Agent<L: SessionLog, T: Tools> {
     pub tools: T,
     /// Where others' inputs are looked for while the model or a tool is waited for.
     pub inbox: Option<Arc<dyn InboxSource>>,
+    /// When the context is made smaller; the window in it is the model's.
+    pub compaction: Settings,
     surroundings: Surroundings,
     world: World,
 }
@@ -75,7 +81,8 @@ pub struct Agent<L: SessionLog, T: Tools> {
 impl<L: SessionLog, T: Tools> Agent<L, T> {
     /// An agent over a new or resumed session. Writes nothing.
     pub fn new(session: Session<L>, tools: T, surroundings: Surroundings, world: World) -> Self {
-        Self { session, tools, inbox: None, surroundings, world }
+        let compaction = Settings::default();
+        Self { session, tools, inbox: None, compaction, surroundings, world }
     }
 
     /// What the next input finds around it; call it when the surroundings may have changed.
@@ -135,6 +142,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
             retry: self.world.retry,
             max_requests: None,
             limits: self.world.limits.clone(),
+            compaction: self.compaction,
             sleep: Arc::clone(&self.world.sleep),
             stop: stop.clone(),
             inbox: self.inbox.clone(),
@@ -193,8 +201,13 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
         name: &ModelRef,
         focus: Option<&str>,
         stop: &Stop,
-    ) -> Result<compaction::Compacted, AgentError> {
-        compaction::compact(&mut self.session, model, name, focus, stop).await
+        observer: &mut dyn Observer,
+    ) -> Result<Compacted, AgentError> {
+        // What changed around it is told with the next input, and not before it is known that there is one.
+        let in_force = self.session.state().in_force.environment.as_ref();
+        let system = self.prompt_in_force(in_force.and_then(|e| e.system.clone())).await?;
+        let env = self.env(name, &system, stop);
+        Ok(compact(&mut self.session, model, &self.tools, env, focus, observer).await?)
     }
 }
 

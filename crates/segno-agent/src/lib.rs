@@ -5,7 +5,6 @@
 
 pub mod agent;
 pub mod attach;
-mod compaction;
 pub mod instructions;
 pub mod mcp;
 pub mod permission;
@@ -17,5 +16,4 @@ pub mod surroundings;
 pub mod tool;
 
 pub use agent::{Agent, AgentError, World};
-pub use compaction::Compacted;
 pub use surroundings::Surroundings;

@@ -9,7 +9,7 @@ use crate::terminal::picker::PickError;
 use crate::terminal::{Screen, Text, Tone};
 use segno_agent::AgentError;
 use segno_model::store::{Owner, StoreError};
-use segno_runtime::{ModelError, ModelErrorKind};
+use segno_runtime::{CompactError, ModelError, ModelErrorKind};
 use segno_store::foreign::ForeignError;
 use serde::Serialize;
 use std::error::Error as _;
@@ -229,10 +229,22 @@ impl From<AgentError> for CliError {
         match error {
             AgentError::Store(error) => error.into(),
             AgentError::Model(error) => error.into(),
-            AgentError::NothingToCompact => Self::failed("There is nothing to compact yet.")
+            AgentError::Compact(error) => error.into(),
+        }
+    }
+}
+
+impl From<CompactError> for CliError {
+    fn from(error: CompactError) -> Self {
+        match error {
+            CompactError::Store(error) => error.into(),
+            CompactError::Model(error) => error.into(),
+            CompactError::Nothing => Self::failed("There is nothing to compact yet.")
                 .because("the conversation is so short that a summary would not make it shorter"),
-            AgentError::Stopped => Self::new(ExitCode::Stopped, "Stopped; nothing has changed."),
-            AgentError::NoSummary(error) => Self::failed("The model gave no usable summary.")
+            CompactError::Stopped(_) => {
+                Self::new(ExitCode::Stopped, "Stopped; nothing has changed.")
+            }
+            CompactError::NoSummary(error) => Self::failed("The model gave no usable summary.")
                 .because(error)
                 .next("Nothing has changed. Try again, or with another model."),
         }

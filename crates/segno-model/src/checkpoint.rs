@@ -76,6 +76,9 @@ pub struct Checkpoint {
     /// A compaction that started and neither failed nor finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_compaction: Option<Seq>,
+    /// The newest attempt at a compaction that says how large the context was behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_compaction: Option<LastCompaction>,
     /// Context edits in force, by record.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub context_edits: BTreeMap<Seq, Pos>,
@@ -146,6 +149,20 @@ pub struct Asking {
     pub seq: Seq,
     /// Its input tokens, estimated.
     pub estimate: u64,
+}
+
+/// What came of an attempt at a compaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LastCompaction {
+    /// Whose summary it was to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelRef>,
+    /// The context's size behind it, estimated.
+    pub tokens: u64,
+    /// Whether it failed.
+    #[serde(skip_serializing_if = "is_false")]
+    pub failed: bool,
 }
 
 fn is_false(value: &bool) -> bool {

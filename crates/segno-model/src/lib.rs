@@ -7,6 +7,7 @@ pub mod active;
 pub mod batch;
 pub mod checkpoint;
 pub mod child;
+pub mod compaction;
 pub mod context;
 pub mod draft;
 pub mod finding;

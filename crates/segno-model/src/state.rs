@@ -4,17 +4,22 @@
 //! node is current. Must not: build the context, or know where records come from. Every store and
 //! every reader uses this one fold, so that a checkpoint equals the records before it.
 
-use crate::checkpoint::{Asking, Background, Checkpoint, LabelAt, OpenAction, OpenRun};
+use crate::checkpoint::{
+    Asking, Background, Checkpoint, LabelAt, LastCompaction, OpenAction, OpenRun,
+};
 use crate::id::{Pos, Seq};
 use crate::line::Record;
 use crate::record::{
-    Approval, ApprovalState, AssistantMessage, Block, Body, ChildState, CompactionState,
-    Established, InputEvent, InputFate, Message, Request, RunEnd, RunState, ToolMessage, Usage,
-    UserMessage, background_input_id,
+    Approval, ApprovalState, AssistantMessage, Block, Body, ChildState, Compaction,
+    CompactionState, Established, InputEvent, InputFate, Message, Request, RunEnd, RunState,
+    ToolMessage, Usage, UserMessage, background_input_id,
 };
 
 /// How much of the first prompt is kept for lists, in characters.
 const FIRST_PROMPT_CHARS: usize = 200;
+
+/// The purpose of a request, and of usage, that belongs to a compaction.
+pub const COMPACTION: &str = "compaction";
 
 /// The state after some prefix of a log.
 #[derive(Debug, Clone, Default)]
@@ -112,19 +117,7 @@ impl State {
                 }
                 now.environment = Some((**environment).clone());
             }
-            Body::Compaction(compaction) => {
-                now.open_compaction = match compaction.state {
-                    CompactionState::Started => Some(record.seq()),
-                    CompactionState::Failed | CompactionState::Done => None,
-                };
-                if compaction.state == CompactionState::Done {
-                    count(&mut now.totals.compactions);
-                    self.progress();
-                }
-                if let Some(usage) = &compaction.usage {
-                    self.spend(usage);
-                }
-            }
+            Body::Compaction(compaction) => self.apply_compaction(record.seq(), compaction),
             Body::Checkpoint(_) => now.checkpoint_at = Some(record.offset),
             Body::Label(label) if label.label.is_empty() => {
                 now.labels.remove(&label.target.seq);
@@ -154,7 +147,12 @@ impl State {
                 }
             }
             Body::Repair(repair) if repair.settles_damage() => now.repairs.push(record.pos()),
-            Body::Usage(usage) => self.spend(&usage.usage),
+            Body::Usage(usage) => {
+                if usage.purpose == COMPACTION {
+                    self.answered(Some(&usage.usage));
+                }
+                self.spend(&usage.usage);
+            }
             Body::Tip(_) => self.apply_tip(),
             Body::Session(_)
             | Body::BranchSummary(_)
@@ -165,9 +163,35 @@ impl State {
         }
     }
 
+    fn apply_compaction(&mut self, seq: Seq, compaction: &Compaction) {
+        let now = &mut self.in_force;
+        now.open_compaction = match compaction.state {
+            CompactionState::Started => Some(seq),
+            CompactionState::Failed | CompactionState::Done => None,
+        };
+        if compaction.state == CompactionState::Started {
+            return;
+        }
+        let failed = compaction.state == CompactionState::Failed;
+        let tokens = if failed { compaction.tokens_before } else { compaction.tokens_after };
+        if let Some(tokens) = tokens {
+            let model = compaction.model.clone();
+            now.last_compaction = Some(LastCompaction { model, tokens, failed });
+        }
+        self.answered(compaction.usage.as_ref());
+        if let Some(usage) = &compaction.usage {
+            self.spend(usage);
+        }
+        if !failed {
+            count(&mut self.in_force.totals.compactions);
+            self.progress();
+        }
+    }
+
     /// Whoever goes elsewhere leaves behind what was suspended, and ends the restores of a rewind.
     fn apply_tip(&mut self) {
         self.in_force.suspended_run = None;
+        self.in_force.last_compaction = None;
         self.in_force.open_actions.retain(|open| !open.action.is_restore());
     }
 
@@ -290,18 +314,22 @@ impl State {
     }
 
     fn apply_reply(&mut self, reply: &AssistantMessage) {
-        if let Some(open) = &mut self.in_force.open_run {
-            if reply.usage.is_none() {
-                open.usage = open.used();
-            }
-            open.asking = None;
-        }
+        self.answered(reply.usage.as_ref());
         if let Some(usage) = &reply.usage {
             self.spend(usage);
         }
         if !reply.partial {
             self.progress();
         }
+    }
+
+    /// The newest call is over. Where nobody says what it cost, its estimate stands.
+    fn answered(&mut self, usage: Option<&Usage>) {
+        let Some(open) = &mut self.in_force.open_run else { return };
+        if usage.is_none() {
+            open.usage = open.used();
+        }
+        open.asking = None;
     }
 
     fn spend(&mut self, usage: &Usage) {

@@ -43,11 +43,70 @@ pub enum Event<'a> {
         /// What.
         progress: Progress,
     },
+    /// The context is made smaller, or not.
+    Compaction(CompactionEvent<'a>),
     /// The run waits because nothing can be written; it goes on by itself when it can (G16).
     Paused {
         /// Why.
         reason: &'a str,
     },
+}
+
+/// What becomes of a context that is large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactionEvent<'a> {
+    /// A summary is being made.
+    Started {
+        /// Why.
+        cause: CompactionCause,
+    },
+    /// It stands for the history now.
+    Done {
+        /// Tokens before, estimated.
+        tokens_before: u64,
+        /// Tokens after, estimated.
+        tokens_after: u64,
+    },
+    /// It was not made; the context is as before.
+    Failed {
+        /// Why.
+        reason: &'a str,
+    },
+    /// Old outputs are left out from now on.
+    Pruned {
+        /// Of so many calls.
+        results: usize,
+        /// Which frees about so many tokens.
+        tokens: u64,
+    },
+    /// The context is large and stays as it is.
+    GivenUp {
+        /// Why.
+        why: &'a str,
+    },
+}
+
+/// Why a context is made smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactionCause {
+    /// A person asked for it.
+    Person,
+    /// It is near the end of the model's window.
+    Threshold,
+    /// The provider said that a request is too long.
+    TooLong,
+}
+
+impl CompactionCause {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Threshold => "threshold",
+            Self::TooLong => "too_long",
+        }
+    }
 }
 
 /// Sees events.

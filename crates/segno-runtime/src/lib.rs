@@ -5,6 +5,7 @@
 //! sees a [`Model`], [`Tools`] and the store traits of `segno-model`.
 
 mod blobs;
+mod compaction;
 mod coordinator;
 mod draft;
 mod effects;
@@ -24,8 +25,9 @@ mod take_up;
 mod tools;
 
 pub use blobs::LARGE_VALUE_BYTES;
+pub use compaction::{CompactError, Compacted, compact};
 pub use coordinator::{Coordinator, Waker};
-pub use event::{Event, Observer};
+pub use event::{CompactionCause, CompactionEvent, Event, Observer};
 pub use inbox::{Attended, Due, InboxSource, StoreInbox, Waiting};
 pub use limits::{Limits, Price, SpendLimit};
 

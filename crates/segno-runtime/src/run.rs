@@ -15,6 +15,7 @@ use crate::{
     Limits, Model, ModelError, ModelRequest, News, Stop, StopKind, StreamEvent, Tools, blobs, fit,
     recovery,
 };
+use segno_model::compaction::Settings;
 use segno_model::context::{Context, ContextMessage};
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState,
@@ -49,6 +50,8 @@ pub struct RunEnv<'a> {
     pub max_requests: Option<u64>,
     /// What the run may use up, over all its attempts.
     pub limits: Limits,
+    /// When the context is made smaller.
+    pub compaction: Settings,
     /// The timer.
     pub sleep: Sleep,
     /// The user's stop or a shutdown.
@@ -71,6 +74,7 @@ impl<'a> RunEnv<'a> {
             retry: RetryPolicy::default(),
             max_requests: None,
             limits: Limits::default(),
+            compaction: Settings::default(),
             sleep,
             stop: Stop::never(),
             inbox: None,
@@ -139,15 +143,17 @@ pub(crate) fn owner_line(owner: &Owner) -> String {
 /// A run in progress. Its tools' part is in [`crate::effects`].
 pub(crate) struct Driver<'a, L: SessionLog, M, T> {
     pub(crate) session: &'a mut Session<L>,
-    model: &'a M,
+    pub(crate) model: &'a M,
     pub(crate) tools: &'a T,
     pub(crate) env: RunEnv<'a>,
     /// What the watched inbox tells.
     pub(crate) heard: Heard,
     pub(crate) observer: &'a mut dyn Observer,
     pub(crate) run: u64,
-    requests: u64,
+    pub(crate) requests: u64,
     thinking_dropped: bool,
+    /// Whether it was said that the context is large and stays so.
+    pub(crate) told_large: bool,
     text: String,
     /// Answers that a person gave before an interruption.
     pub(crate) answers: Answers,
@@ -182,6 +188,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
             run: 0,
             requests: 0,
             thinking_dropped: false,
+            told_large: false,
             text: String::new(),
             answers: Answers::new(),
         }
@@ -261,10 +268,11 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
 
     /// One step's model call, with its retries; each attempt is announced by a synced `request`.
     async fn ask(&mut self) -> Result<Asked, RunError> {
-        let mut attempt = 0;
+        let (mut attempt, mut shortened) = (0, false);
         loop {
             attempt += 1;
             self.take_inputs().await?;
+            self.make_room().await?;
             if let Some(kind) = self.env.stop.kind() {
                 return Ok(Asked::Stopped(kind, Said::default()));
             }
@@ -276,6 +284,10 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
                 Err(Interruption::Stopped(kind, said)) => return Ok(Asked::Stopped(kind, said)),
                 Err(Interruption::Error(error, said)) => (error, said),
             };
+            if !shortened && self.shorten(&error).await? {
+                shortened = true;
+                continue;
+            }
             match retry::decide(self.env.retry, attempt, self.thinking_dropped, &error) {
                 Next::Fail => return Ok(Asked::Failed(error, said)),
                 Next::WithoutThinking => self.thinking_dropped = true,
@@ -307,7 +319,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
     }
 
     /// Which limit is reached, if one is.
-    fn used_up(&self) -> Option<String> {
+    pub(crate) fn used_up(&self) -> Option<String> {
         if self.env.max_requests.is_some_and(|max| self.requests >= max) {
             return Some("the limit of model calls was reached".to_owned());
         }

@@ -315,7 +315,8 @@ impl<L: SessionLog> Session<L> {
         if done { self.reload().await } else { Ok(()) }
     }
 
-    async fn reload(&mut self) -> Result<(), StoreError> {
+    /// Reads what the context needs now, after it has become smaller.
+    pub(crate) async fn reload(&mut self) -> Result<(), StoreError> {
         let active = self.log.active(self.state().tip()).await?;
         self.records = active.records.into_iter().map(|r| (r.seq(), r)).collect();
         Ok(())

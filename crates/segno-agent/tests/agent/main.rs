@@ -12,7 +12,7 @@ use segno_model::context::{self, ContextMessage};
 use segno_model::record::{Block, Body, InstructionFile, ModelRef, RunEnd, UserMessage};
 use segno_model::store::{HeldSession as _, Judged, Owner, SessionStore as _};
 use segno_model::{SessionId, sha256_hex};
-use segno_runtime::{Event, Finished, RetryPolicy, Session, StopHandle, StopKind};
+use segno_runtime::{CompactError, Event, Finished, RetryPolicy, Session, StopHandle, StopKind};
 use segno_testkit::scripted_model::ScriptedModel;
 use segno_testkit::sessions;
 use segno_testkit::sim_clock::SimClock;
@@ -161,9 +161,9 @@ impl Scene {
     async fn compact(
         &self,
         agent: &mut Agent<StrictLog, Toolbox>,
-    ) -> Result<segno_agent::Compacted, AgentError> {
+    ) -> Result<segno_runtime::Compacted, AgentError> {
         let (_handle, stop) = StopHandle::new();
-        agent.compact(&self.provider(), &model_ref(), Some("numbers"), &stop).await
+        agent.compact(&self.provider(), &model_ref(), Some("numbers"), &stop, &mut ()).await
     }
 
     /// The last request as the server saw it: system prompt, then one line per turn.
@@ -387,7 +387,10 @@ async fn power_lost_at_every_write_of_an_edit() {
 async fn there_must_be_something_to_compact() {
     let scene = Scene::new(SCRIPT);
     let mut agent = scene.begin(surroundings("SYSTEM A", &[]));
-    assert!(matches!(scene.compact(&mut agent).await, Err(AgentError::NothingToCompact)));
+    assert!(matches!(
+        scene.compact(&mut agent).await,
+        Err(AgentError::Compact(CompactError::Nothing))
+    ));
     assert!(scene.store.log_bytes(&id()).is_none(), "nothing was written");
 }
 
@@ -405,7 +408,7 @@ async fn a_stopped_compaction_is_recorded_as_failed() {
     }
     let (handle, stop) = StopHandle::new();
     handle.stop(StopKind::User);
-    let stopped = agent.compact(&scene.provider(), &model_ref(), None, &stop).await;
-    assert!(matches!(stopped, Err(AgentError::Stopped)), "{stopped:?}");
+    let stopped = agent.compact(&scene.provider(), &model_ref(), None, &stop, &mut ()).await;
+    assert!(matches!(stopped, Err(AgentError::Compact(CompactError::Stopped(_)))), "{stopped:?}");
     assert!(agent.session.state().in_force.open_compaction.is_none());
 }

@@ -13,8 +13,8 @@ use segno_model::record::{
 };
 use segno_model::store::{Ids, Level, Opened, SessionLog, SessionStore};
 use segno_runtime::{
-    Answer, Event, Limits, Model, ModelError, ModelRequest, RetryPolicy, RunEnv, Session,
-    StopHandle, StreamEvent, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
+    Answer, Event, Model, ModelError, ModelRequest, RunEnv, Session, Sleep, StopHandle,
+    StreamEvent, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
 };
 use segno_store::{FileStore, RealDisk, SystemClock, UuidIds};
 use segno_testkit::sessions;
@@ -100,18 +100,9 @@ fn step(store: &FileStore<RealDisk>, records: usize) -> Done<Duration> {
     let active = segno_model::store::Active { records: all, ..Default::default() };
     let mut session = Session::resume(Opened { log, active }, Arc::new(SystemClock));
     let (_handle, stop) = StopHandle::new();
-    let env = RunEnv {
-        model: sessions::model(),
-        system: "You are measured.",
-        thinking: None,
-        owner: segno_store::this_process(&SystemClock),
-        retry: RetryPolicy::default(),
-        max_requests: None,
-        limits: Limits::default(),
-        sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
-        stop,
-        inbox: None,
-    };
+    let owner = segno_store::this_process(&SystemClock);
+    let sleep: Sleep = Arc::new(|_| Box::pin(std::future::ready(())));
+    let env = RunEnv { stop, ..RunEnv::new(sessions::model(), "You are measured.", owner, sleep) };
     let model = Parrot(AtomicUsize::new(0));
     let mut seen = |_: Event<'_>| {};
     let input = UserMessage::text("go on");

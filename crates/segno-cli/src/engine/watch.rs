@@ -6,12 +6,15 @@
 use crate::error::ExitCode;
 use crate::interactive::prompt_lines;
 use crate::terminal::markdown::Markdown;
+use crate::terminal::table::{count, plural};
 use crate::terminal::{Screen, Text, Tone, clean, diff};
 use segno_model::Record;
 use segno_model::record::{
     Block, Body, Message, Outcome, RunEnd, StepStatus, Task, ToolCall, ToolMessage,
 };
-use segno_runtime::{Event, Finished, Observer, Progress, StreamEvent};
+use segno_runtime::{
+    CompactionCause, CompactionEvent, Event, Finished, Observer, Progress, StreamEvent,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -161,6 +164,42 @@ impl<'a> TextWatch<'a> {
         ));
     }
 
+    fn compaction(&mut self, event: CompactionEvent<'_>) {
+        let (tone, text) = match event {
+            CompactionEvent::Started { cause: CompactionCause::Person } => return,
+            CompactionEvent::Started { cause: CompactionCause::Threshold } => {
+                (Tone::Dim, "the context is nearly full; summarising what lies back".to_owned())
+            }
+            CompactionEvent::Started { cause: CompactionCause::TooLong } => {
+                (Tone::Warning, "too long for the model; summarising what lies back".to_owned())
+            }
+            CompactionEvent::Done { tokens_before, tokens_after } => (
+                Tone::Good,
+                format!(
+                    "compacted: about {} tokens before, {} now",
+                    count(tokens_before),
+                    count(tokens_after)
+                ),
+            ),
+            CompactionEvent::Failed { reason } => {
+                (Tone::Warning, format!("not compacted: {reason}; the context is as before"))
+            }
+            CompactionEvent::Pruned { results, tokens } => (
+                Tone::Dim,
+                format!(
+                    "{} left out of the context, about {} tokens; the log keeps them",
+                    plural(results, "old output"),
+                    count(tokens)
+                ),
+            ),
+            CompactionEvent::GivenUp { why } => (
+                Tone::Warning,
+                format!("the context is nearly full, and {why}; /compact tries again"),
+            ),
+        };
+        self.line(Text::line(tone, &text));
+    }
+
     fn task(&mut self, task: &Task) {
         self.settle();
         for step in &task.steps {
@@ -196,6 +235,7 @@ impl Observer for TextWatch<'_> {
                 self.line(Text::line(Tone::Warning, &text));
             }
             Event::ToolProgress { call_id, progress } => self.progress(call_id, &progress),
+            Event::Compaction(event) => self.compaction(event),
             Event::Paused { reason } => {
                 self.paused(reason);
             }
@@ -329,9 +369,31 @@ impl Observer for JsonWatch<'_> {
             Event::ToolProgress { progress: Progress::Paused(reason), .. } => {
                 json!({"event": "paused", "reason": reason})
             }
+            Event::Compaction(event) => compaction_json(event),
             Event::Paused { reason } => json!({"event": "paused", "reason": reason}),
         };
         self.write(&value);
+    }
+}
+
+fn compaction_json(event: CompactionEvent<'_>) -> Value {
+    match event {
+        CompactionEvent::Started { cause } => {
+            json!({"event": "compaction", "state": "started", "cause": cause.word()})
+        }
+        CompactionEvent::Done { tokens_before, tokens_after } => json!({
+            "event": "compaction", "state": "done",
+            "tokens_before": tokens_before, "tokens_after": tokens_after,
+        }),
+        CompactionEvent::Failed { reason } => {
+            json!({"event": "compaction", "state": "failed", "reason": reason})
+        }
+        CompactionEvent::Pruned { results, tokens } => {
+            json!({"event": "pruned", "results": results, "tokens": tokens})
+        }
+        CompactionEvent::GivenUp { why } => {
+            json!({"event": "compaction", "state": "given_up", "reason": why})
+        }
     }
 }
 

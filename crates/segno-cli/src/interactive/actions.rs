@@ -10,11 +10,10 @@ use crate::commands::context as edits;
 use crate::commands::rewind::{self, Told};
 use crate::commands::show::branches;
 use crate::engine::{ModelChoice, Wanted};
-use crate::error::CliError;
+use crate::error::{CliError, ExitCode};
 use crate::history::History;
 use crate::terminal::table::{Column, Table, count, plural, size};
 use crate::terminal::{Text, Tone, clean};
-use segno_agent::AgentError;
 use segno_agent::permission::Mode;
 use segno_agent::provider::{FoundBy, discover};
 use segno_agent::rewind::Files;
@@ -220,7 +219,9 @@ impl Interactive<'_> {
             _ = stop.stopped() => None,
         };
         self.signals.end_turn();
-        let Some((own, found)) = listed else { return Err(AgentError::Stopped.into()) };
+        let Some((own, found)) = listed else {
+            return Err(CliError::new(ExitCode::Stopped, "Stopped."));
+        };
         let current = self.choice.model.clone();
         self.screen.line(Text::line(Tone::Good, &format!("* {current}")));
         if let Err(error) = &own {
@@ -300,7 +301,8 @@ impl Interactive<'_> {
         self.screen.line(Text::line(Tone::Dim, "Summarising; Ctrl-C stops it."));
         self.screen.flush();
         let stop = self.signals.begin_turn();
-        let compacted = self.agent.compact(&self.model, &self.choice.model, focus, &stop).await;
+        let name = &self.choice.model;
+        let compacted = self.agent.compact(&self.model, name, focus, &stop, &mut ()).await;
         self.signals.end_turn();
         let compacted = compacted?;
         let said = format!(

@@ -9,6 +9,7 @@ use super::{ContextMessage, Parts};
 use crate::id::{Pos, Seq};
 use crate::line::Record;
 use crate::tree::is_prompt;
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 /// How much may be kept, in tokens.
@@ -18,6 +19,8 @@ pub struct Budget {
     pub tail: u64,
     /// For the person's own words from before that.
     pub words: u64,
+    /// For the last prompt, however much of the other budgets is used up.
+    pub prompt: u64,
 }
 
 /// A cut.
@@ -37,9 +40,14 @@ pub struct Boundary {
 ///
 /// Of the end of the path as much is kept as fits into `budget.tail`, beginning where no call is split
 /// from its result and no call is left without one. Of the person's words before that, the newest that
-/// fit into `budget.words`; the last prompt also where room for it is left in `budget.tail`.
+/// fit into `budget.words`; the last prompt also where room for it is left in `budget.tail`, or in
+/// `budget.prompt`. Where all that is before the cut would be kept, there is nothing to summarise.
 #[must_use]
-pub fn choose_boundary(records: &[Record], tip: Option<Pos>, budget: Budget) -> Option<Boundary> {
+pub fn choose_boundary<R: Borrow<Record>>(
+    records: &[R],
+    tip: Option<Pos>,
+    budget: Budget,
+) -> Option<Boundary> {
     let parts = Parts::new(records, tip);
     let context = parts.context();
     let tokens = context.tokens_by_record();
@@ -51,6 +59,9 @@ pub fn choose_boundary(records: &[Record], tip: Option<Pos>, budget: Budget) -> 
     }
     let tail: u64 = units[cut..].iter().map(|unit| unit.tokens).sum();
     let (kept, words) = own_words(&units[..cut], &units[cut..], budget, tail);
+    if kept.len() == cut {
+        return None;
+    }
     let summarised = before(context.messages, units.get(cut).map(|unit| unit.record.seq()));
     Some(Boundary {
         first_kept: units.get(cut).map(|unit| unit.record.pos()),
@@ -127,7 +138,7 @@ fn own_words(
     let spare = budget.tail.saturating_sub(tail_tokens);
     for unit in summarised.iter().rev().filter(|unit| is_prompt(unit.record)) {
         let room = budget.words.saturating_sub(used);
-        if unit.tokens <= room || (is_last && unit.tokens <= spare) {
+        if unit.tokens <= room || (is_last && unit.tokens <= spare.max(budget.prompt)) {
             used += unit.tokens;
             kept.push(unit.record.pos());
         }

@@ -8,6 +8,7 @@ use super::{CONTINUE_NOTICE, Context, ContextMessage, LOST_BEGINNING_NOTICE, Par
 use crate::id::{Pos, Seq};
 use crate::line::Record;
 use crate::record::{AssistantBlock, Block, Body, Message, Text};
+use std::borrow::Borrow;
 
 /// Bytes of text that count as one token.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -32,7 +33,7 @@ pub struct Estimate {
 /// A usage counts only if its reply was made on this context: on this path, after the newest
 /// compaction, and with no edit since of what it saw.
 #[must_use]
-pub fn estimate(records: &[Record], tip: Option<Pos>) -> Estimate {
+pub fn estimate<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Estimate {
     let parts = Parts::new(records, tip);
     let messages = parts.context().messages;
     let Some((at, tokens)) = parts.last_usage() else {

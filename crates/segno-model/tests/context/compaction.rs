@@ -11,7 +11,7 @@ const LONG: &str = "0123456789 0123456789 0123456789 1234567";
 
 fn choose(session: &str, tail: u64, words: u64) -> Option<Boundary> {
     let session = Session::parse(&session.replace("LONG", LONG));
-    choose_boundary(&session.records, session.tip(), Budget { tail, words })
+    choose_boundary(&session.records, session.tip(), Budget { tail, words, prompt: 0 })
 }
 
 /// `from N, singly N N, of N messages`
@@ -246,4 +246,18 @@ fn every_trace_row_has_an_explained_rule() {
         let rule = context::RULES.iter().find(|rule| rule.label == row.rule);
         assert!(rule.is_some_and(|rule| rule.included == row.included && !rule.why.is_empty()));
     }
+}
+
+/// The prompt that is being answered stays; where nothing else is there, nothing is cut.
+#[test]
+fn the_prompt_in_work_is_not_summarised_away() {
+    let cut = |session: &str, prompt| {
+        let session = Session::parse(&session.replace("LONG", LONG));
+        let budget = Budget { tail: 0, words: 0, prompt };
+        told(choose_boundary(&session.records, session.tip(), budget).as_ref())
+    };
+    assert_eq!(cut("u LONG", 14), "nothing to do");
+    assert_eq!(cut("u LONG", 13), "from -, singly , of 1");
+    assert_eq!(cut("u one\na LONG\nu LONG", 14), "from -, singly 3, of 3");
+    assert_eq!(cut("u LONG\na LONG\nc kept=1 SUM", 14), "nothing to do");
 }

@@ -237,6 +237,7 @@ pub fn env(stop: &Stop) -> RunEnv<'static> {
         retry: RetryPolicy::default(),
         max_requests: None,
         limits: Limits::default(),
+        compaction: segno_model::compaction::Settings::default(),
         sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
         stop: stop.clone(),
         inbox: None,

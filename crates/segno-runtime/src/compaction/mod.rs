@@ -1,0 +1,238 @@
+//! Making the context smaller: when it is due, and in which order that is written.
+//!
+//! Responsible for: the order of a compaction's records (started → request → done or failed, each synced),
+//! so that a crash shows the context of before or the one of after, whole; stops, limits and full disks as
+//! in a run. Must not: choose what is kept or decide when it is due (that is `segno_model`), or remove
+//! anything from the log. Why this is here and not with the agent is told in decision 0017.
+
+mod summarise;
+
+use crate::event::{CompactionCause, CompactionEvent, Event, Observer};
+use crate::inbox::Watcher;
+use crate::run::{Driver, RunEnv, RunError};
+use crate::session::Session;
+use crate::{LARGE_VALUE_BYTES, Model, ModelError, ModelErrorKind, StopKind, Tools};
+use segno_model::compaction::{Budgets, Decision, Measure, USUAL_WINDOW, Window};
+use segno_model::context::{self, Boundary, NoSummary};
+use segno_model::record::{Body, Compaction, CompactionState, Text};
+use segno_model::store::{Level, SessionLog, StoreError};
+use summarise::Summarised;
+
+/// What a compaction came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compacted {
+    /// Context tokens before, estimated.
+    pub tokens_before: u64,
+    /// Context tokens after, estimated.
+    pub tokens_after: u64,
+    /// The summary.
+    pub summary: String,
+}
+
+/// Why a context was not made smaller. It is then as before, and a failed attempt is recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is nothing that a summary would make shorter.
+    #[error("there is nothing to compact yet")]
+    Nothing,
+    /// A stop or a shutdown came.
+    #[error("stopped")]
+    Stopped(StopKind),
+    /// The model gave no answer.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The model's answers hold no summary.
+    #[error(transparent)]
+    NoSummary(#[from] NoSummary),
+}
+
+impl From<RunError> for CompactError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+/// Replaces the history in the context by a summary, because a person asks for it; their own words stay
+/// while they fit. `focus` is what they want kept in mind. The log keeps everything.
+///
+/// # Errors
+/// [`CompactError`]; the context is as before then.
+pub async fn compact<L: SessionLog, M: Model, T: Tools>(
+    session: &mut Session<L>,
+    model: &M,
+    tools: &T,
+    mut env: RunEnv<'_>,
+    focus: Option<&str>,
+    observer: &mut dyn Observer,
+) -> Result<Compacted, CompactError> {
+    let (watcher, heard) = Watcher::of(&mut env);
+    let mut driver = Driver::new(session, model, tools, env, heard, observer);
+    let budgets = driver.budgets();
+    watcher.beside(driver.compact(focus, budgets, CompactionCause::Person)).await
+}
+
+impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
+    /// Makes the context smaller when it is due. What comes of it is in the log; a stop that came is seen by
+    /// whoever looks next.
+    pub(crate) async fn make_room(&mut self) -> Result<(), RunError> {
+        let settings = self.env.compaction;
+        let Some(window) = settings.window else { return Ok(()) };
+        if self.env.stop.kind().is_some() || self.used_up().is_some() {
+            return Ok(());
+        }
+        match self.measure(window).facts(settings.auto).row().then {
+            Decision::Nothing | Decision::Prune => Ok(()),
+            Decision::Compact => {
+                let budgets = self.budgets();
+                ended(self.compact(None, budgets, CompactionCause::Threshold).await)
+            }
+            Decision::GiveUp(why) => {
+                if !self.told_large {
+                    self.told_large = true;
+                    let why = why.sentence();
+                    self.observer.event(Event::Compaction(CompactionEvent::GivenUp { why }));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// After a provider said that a request is too long: makes the context smaller, whatever was estimated.
+    /// Says whether it did.
+    pub(crate) async fn shorten(&mut self, error: &ModelError) -> Result<bool, RunError> {
+        if error.kind != ModelErrorKind::TooLong
+            || !self.env.compaction.auto
+            || self.env.stop.kind().is_some()
+            || self.used_up().is_some()
+        {
+            return Ok(false);
+        }
+        let budgets = self.budgets().harder();
+        let compacted = self.compact(None, budgets, CompactionCause::TooLong).await;
+        let done = compacted.is_ok();
+        ended(compacted).map(|()| done)
+    }
+
+    fn measure(&self, window: Window) -> Measure {
+        let state = &self.session.state().in_force;
+        let last = state.last_compaction.as_ref();
+        let last = last.filter(|l| l.model.as_ref().is_none_or(|model| *model == self.env.model));
+        Measure {
+            estimate: self.estimate(),
+            threshold: window.threshold(self.env.compaction.percent),
+            step: window.step(),
+            freeable: 0,
+            last: last.map(|l| (l.tokens, l.failed)),
+        }
+    }
+
+    fn estimate(&self) -> u64 {
+        let records = self.session.active();
+        let estimate = context::estimate(&records, self.session.state().tip());
+        let fixed = if estimate.measured_at.is_none() { self.fixed() } else { 0 };
+        estimate.tokens.saturating_add(fixed)
+    }
+
+    /// The system prompt and the tools, guessed.
+    fn fixed(&self) -> u64 {
+        let specs = self.tools.specs();
+        let bytes = |spec: &crate::ToolSpec| {
+            spec.name.len() + spec.description.len() + spec.parameters.to_string().len()
+        };
+        let tools: usize = specs.iter().map(bytes).sum();
+        (self.env.system.len() + tools) as u64 / 4
+    }
+
+    fn budgets(&self) -> Budgets {
+        let records = self.session.active();
+        let said = context::build_untraced(&records, self.session.state().tip()).messages;
+        let window = self.env.compaction.window.unwrap_or(USUAL_WINDOW);
+        Budgets::new(window, context::estimate_messages(&said))
+    }
+
+    async fn compact(
+        &mut self,
+        focus: Option<&str>,
+        budgets: Budgets,
+        cause: CompactionCause,
+    ) -> Result<Compacted, CompactError> {
+        let tokens_before = self.estimate();
+        let boundary = {
+            let records = self.session.active();
+            context::choose_boundary(&records, self.session.state().tip(), budgets.keep)
+        };
+        let boundary = boundary.ok_or(CompactError::Nothing)?;
+        let started = Compaction::marker(CompactionState::Started, None);
+        self.append(vec![Body::Compaction(Box::new(started))], Level::Synced).await?;
+        self.observer.event(Event::Compaction(CompactionEvent::Started { cause }));
+        match self.summarise(&boundary.summarised, focus, budgets.request).await {
+            Ok(summarised) => self.finish(boundary, tokens_before, summarised).await,
+            Err(CompactError::Store(error)) => Err(error.into()),
+            Err(error) => {
+                let reason = error.to_string();
+                let stopped = matches!(error, CompactError::Stopped(_));
+                let failed = Compaction {
+                    model: Some(self.env.model.clone()),
+                    // A stop says nothing about the next attempt.
+                    tokens_before: Some(tokens_before).filter(|_| !stopped),
+                    ..Compaction::marker(CompactionState::Failed, Some(reason.clone()))
+                };
+                self.append(vec![Body::Compaction(Box::new(failed))], Level::Synced).await?;
+                let reason = &reason;
+                self.observer.event(Event::Compaction(CompactionEvent::Failed { reason }));
+                Err(error)
+            }
+        }
+    }
+
+    async fn finish(
+        &mut self,
+        boundary: Boundary,
+        tokens_before: u64,
+        summarised: Summarised,
+    ) -> Result<Compacted, CompactError> {
+        let Summarised { summary, usage } = summarised;
+        let tokens_after = boundary.kept_tokens + summary.len() as u64 / 4 + self.fixed();
+        let done = Compaction {
+            summary: Some(self.stored(&summary).await?),
+            first_kept: boundary.first_kept,
+            kept: boundary.kept,
+            tokens_before: Some(tokens_before),
+            tokens_after: Some(tokens_after),
+            model: Some(self.env.model.clone()),
+            usage,
+            ..Compaction::marker(CompactionState::Done, None)
+        };
+        self.append(vec![Body::Compaction(Box::new(done))], Level::Synced).await?;
+        self.session.reload().await?;
+        let told = CompactionEvent::Done { tokens_before, tokens_after };
+        self.observer.event(Event::Compaction(told));
+        Ok(Compacted { tokens_before, tokens_after, summary })
+    }
+
+    async fn stored(&mut self, summary: &str) -> Result<Text, RunError> {
+        if summary.len() <= LARGE_VALUE_BYTES {
+            return Ok(Text::Inline(summary.to_owned()));
+        }
+        let head = crate::blobs::head(summary).to_owned();
+        loop {
+            match self.session.log_mut().put_blob(summary.as_bytes(), &head).await {
+                Ok(blob) => return Ok(Text::Blob(blob)),
+                Err(error) => self.wait_for_room(error).await?,
+            }
+        }
+    }
+}
+
+/// An attempt that nobody waits for: only what the store says keeps the run from going on.
+fn ended(attempt: Result<Compacted, CompactError>) -> Result<(), RunError> {
+    match attempt {
+        Err(CompactError::Store(error)) => Err(error.into()),
+        _ => Ok(()),
+    }
+}

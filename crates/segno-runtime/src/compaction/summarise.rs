@@ -1,0 +1,131 @@
+//! Asking a model for a summary.
+//!
+//! Responsible for: the calls, each announced like any other, and what is done when one fails: a busy
+//! provider is waited for, a request that is too long is cut, an answer that is no summary is asked for once
+//! more. Must not: write what comes of it.
+
+use super::CompactError;
+use crate::retry::{self, Next};
+use crate::run::{Driver, Either, RunError, either};
+use crate::{Model, ModelErrorKind, ModelRequest, Tools};
+use segno_model::context::{self, ContextMessage};
+use segno_model::record::{AssistantMessage, Block, Body, Request, Usage, UsageRecord};
+use segno_model::state::COMPACTION;
+use segno_model::store::{Level, SessionLog};
+
+const SYSTEM: &str = "You summarise the history of a coding session so that the work can go on.";
+
+/// How many bytes of text a token has at least, for the size of a request.
+const BYTES_PER_TOKEN: u64 = 3;
+
+/// How often a request that is too long is cut in half.
+const CUTS: u32 = 4;
+
+/// A summary and what its call cost.
+pub(super) struct Summarised {
+    pub(super) summary: String,
+    pub(super) usage: Option<Usage>,
+}
+
+/// What has been tried.
+#[derive(Default)]
+struct Tried {
+    attempts: u32,
+    cuts: u32,
+    rejected: bool,
+}
+
+impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
+    pub(super) async fn summarise(
+        &mut self,
+        history: &[ContextMessage],
+        focus: Option<&str>,
+        tokens: u64,
+    ) -> Result<Summarised, CompactError> {
+        let mut tried = Tried::default();
+        let bytes = usize::try_from(tokens * BYTES_PER_TOKEN).unwrap_or(usize::MAX);
+        loop {
+            let text = context::summary_request(history, focus, bytes >> tried.cuts);
+            let reply = match self.ask_for_summary(text).await? {
+                Ok(reply) => reply,
+                Err(error) => {
+                    self.try_again(&mut tried, error).await?;
+                    continue;
+                }
+            };
+            match context::parse_summary(&reply.text()) {
+                Ok(summary) => return Ok(Summarised { summary, usage: reply.usage }),
+                Err(why) => {
+                    self.note_cost(&reply).await?;
+                    if std::mem::replace(&mut tried.rejected, true) {
+                        return Err(why.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits or cuts, when that may help; otherwise the error.
+    async fn try_again(
+        &mut self,
+        tried: &mut Tried,
+        error: crate::ModelError,
+    ) -> Result<(), CompactError> {
+        tried.attempts += 1;
+        if error.kind == ModelErrorKind::TooLong && tried.cuts < CUTS {
+            tried.cuts += 1;
+            return Ok(());
+        }
+        match retry::decide(self.env.retry, tried.attempts, true, &error) {
+            Next::Retry { wait_ms } => {
+                let stop = self.env.stop.clone();
+                match either((self.env.sleep)(wait_ms), stop.stopped()).await {
+                    Either::First(()) => Ok(()),
+                    Either::Second(kind) => Err(CompactError::Stopped(kind)),
+                }
+            }
+            Next::Fail | Next::WithoutThinking => Err(error.into()),
+        }
+    }
+
+    /// One call, with its `request` in front.
+    async fn ask_for_summary(
+        &mut self,
+        text: String,
+    ) -> Result<Result<AssistantMessage, crate::ModelError>, CompactError> {
+        if let Some(kind) = self.env.stop.kind() {
+            return Err(CompactError::Stopped(kind));
+        }
+        let request = Request {
+            number: self.session.state().in_force.totals.requests.saturating_add(1),
+            model: self.env.model.clone(),
+            estimate: (text.len() + SYSTEM.len()) as u64 / 4,
+            purpose: Some(COMPACTION.to_owned()),
+        };
+        self.append(vec![Body::Request(request)], Level::Synced).await?;
+        self.requests += 1;
+        let messages = [ContextMessage::User { seq: 0, content: vec![Block::text(text)].into() }];
+        let request = ModelRequest {
+            model: &self.env.model,
+            system: SYSTEM,
+            tools: &[],
+            messages: &messages,
+            thinking: None,
+            session: self.session.id(),
+        };
+        let mut ignore = |_| {};
+        let stop = self.env.stop.clone();
+        match either(self.model.reply(request, &mut ignore), stop.stopped()).await {
+            Either::First(reply) => Ok(reply),
+            Either::Second(kind) => Err(CompactError::Stopped(kind)),
+        }
+    }
+
+    /// An answer that is no use was paid for.
+    async fn note_cost(&mut self, reply: &AssistantMessage) -> Result<(), RunError> {
+        let Some(usage) = reply.usage else { return Ok(()) };
+        let (purpose, model) = (COMPACTION.to_owned(), self.env.model.clone());
+        let cost = Body::Usage(UsageRecord { purpose, model, usage });
+        self.append(vec![cost], Level::Written).await.map(drop)
+    }
+}

@@ -1,0 +1,279 @@
+//! Compaction: when it comes by itself, what it writes in which order, and what a failed one leaves.
+
+mod support;
+
+use segno_model::compaction::{Settings, Window};
+use segno_model::record::{Body, CompactionState, RunEnd, UserMessage};
+use segno_model::store::{HeldSession as _, Judged, Opened, SessionStore as _};
+use segno_model::{Record, SessionId};
+use segno_runtime::*;
+use segno_testkit::sessions;
+use segno_testkit::strict_store::{StrictLog, StrictStore};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use support::*;
+
+fn id() -> SessionId {
+    SessionId::parse("0195f3a0-0000-7000-8000-000000000001").expect("an id")
+}
+
+/// About 500 tokens.
+fn long(word: &str) -> String {
+    format!("{word} {}", "abcdefg ".repeat(250))
+}
+
+struct Scene {
+    store: StrictStore,
+    model: PlannedModel,
+    tools: PlannedTools,
+    handle: StopHandle,
+    stop: Stop,
+    events: Arc<Mutex<Vec<String>>>,
+    watch: Arc<Watch>,
+    limits: Limits,
+    /// Tokens of the model's context.
+    window: u64,
+}
+
+impl Scene {
+    fn new(window: u64, plan: &[Say]) -> Self {
+        let store = StrictStore::default();
+        let (handle, stop) = StopHandle::new();
+        let tools = PlannedTools::new(&store);
+        let model = PlannedModel::new(plan);
+        let (events, watch, limits) = (Arc::default(), Arc::default(), Limits::default());
+        Self { store, model, tools, handle, stop, events, watch, limits, window }
+    }
+
+    fn session(&self) -> Session<Watched<StrictLog>> {
+        let log = self.store.create(sessions::header(id()));
+        Session::new(Watched { log, watch: Arc::clone(&self.watch) }, clock())
+    }
+
+    async fn reopen(&self) -> Session<Watched<StrictLog>> {
+        let held = self.store.elsewhere().open(&id()).await.expect("free");
+        match held.judge().await.expect("judged") {
+            Judged::Sound(Opened { log, active }) => {
+                let log = Watched { log, watch: Arc::clone(&self.watch) };
+                Session::resume(Opened { log, active }, clock())
+            }
+            Judged::Damaged(_) => panic!("damaged"),
+        }
+    }
+
+    fn env(&self) -> RunEnv<'static> {
+        let window = (self.window > 0).then_some(Window { context: self.window, output: 0 });
+        let compaction = Settings { window, ..Settings::default() };
+        RunEnv { compaction, limits: self.limits.clone(), ..env(&self.stop) }
+    }
+
+    fn observer(&self) -> impl FnMut(Event<'_>) + Send + use<> {
+        let events = self.events.clone();
+        move |event: Event<'_>| {
+            let mut events = events.lock().expect("events");
+            match event {
+                Event::Recorded(record) => events.push(told(record)),
+                Event::Compaction(event) => events.push(format!("{event:?}")),
+                _ => {}
+            }
+        }
+    }
+
+    async fn prompt(&self, session: &mut Session<Watched<StrictLog>>, text: &str) -> Finished {
+        let input = UserMessage::text(text);
+        let mut observer = self.observer();
+        let ended = run(session, &self.model, &self.tools, self.env(), input, &mut observer).await;
+        ended.expect("the log works")
+    }
+
+    async fn compact(
+        &self,
+        session: &mut Session<Watched<StrictLog>>,
+    ) -> Result<Compacted, CompactError> {
+        let mut observer = self.observer();
+        compact(session, &self.model, &self.tools, self.env(), None, &mut observer).await
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.model.seen.lock().expect("seen").clone()
+    }
+
+    fn events(&self) -> Vec<String> {
+        std::mem::take(&mut *self.events.lock().expect("events"))
+    }
+}
+
+fn told(record: &Record) -> String {
+    match record.body() {
+        Body::Compaction(compaction) => match compaction.state {
+            CompactionState::Started => "compaction started".to_owned(),
+            CompactionState::Failed => {
+                format!("compaction failed: {}", compaction.reason.clone().unwrap_or_default())
+            }
+            CompactionState::Done => "compaction done".to_owned(),
+        },
+        _ => brief(record),
+    }
+}
+
+const SUMMARY: &str = "<summary>They said long things.</summary>";
+
+/// Near the threshold a summary is made before the next request, in the order that a crash needs, and the
+/// next request holds it instead of the history.
+/// Covers: EV3, G1.
+#[tokio::test]
+async fn near_the_threshold_it_comes_by_itself() {
+    let answers = [Say::Text("one"), Say::Text("two"), Say::Text(SUMMARY), Say::Text("three")];
+    let scene = Scene::new(1_800, &answers);
+    let mut session = scene.session();
+    scene.prompt(&mut session, &long("first")).await;
+    scene.prompt(&mut session, &long("second")).await;
+    assert!(!scene.events().iter().any(|e| e.contains("compaction")), "too early");
+    let finished = scene.prompt(&mut session, &long("third")).await;
+    assert_eq!((finished.end, finished.text.as_str()), (RunEnd::Completed, "three"));
+    let events = scene.events();
+    let order = ["compaction started", "request 3", "compaction done", "request 4"];
+    let at = order.map(|what| events.iter().position(|e| e == what));
+    assert!(at.iter().all(Option::is_some) && at.is_sorted(), "{events:?}");
+    let last = scene.seen().pop().expect("a request");
+    assert!(last.contains("session_history") || last.lines().count() < 5, "{last}");
+    assert_eq!(session.state().in_force.totals.compactions, 1);
+    assert_eq!(scene.watch.syncs.load(Ordering::SeqCst), 3 * 3 + 3, "three more syncs, no more");
+}
+
+/// Without a known window, and when it is switched off, nothing happens by itself.
+#[tokio::test]
+async fn without_a_window_nothing_comes_by_itself() {
+    let scene = Scene::new(0, &[]);
+    let mut session = scene.session();
+    for _ in 0..5 {
+        scene.prompt(&mut session, &long("more")).await;
+    }
+    assert_eq!(session.state().in_force.totals.compactions, 0);
+}
+
+/// A summary that fails leaves the context, is said once, and is not paid for again until the context has
+/// grown; a person may ask at any time.
+/// Covers: EV3.
+#[tokio::test]
+async fn a_failing_summary_is_not_paid_for_again_and_again() {
+    let bad = Say::Text("<summary>cut off");
+    let plan = [Say::Text("one"), bad.clone(), bad, Say::Text("two"), Say::Text("three")];
+    let scene = Scene::new(1_200, &plan);
+    let mut session = scene.session();
+    scene.prompt(&mut session, &long("first")).await;
+    let second = scene.prompt(&mut session, &long("second long")).await;
+    let third = scene.prompt(&mut session, "and?").await;
+    assert_eq!((second.text.as_str(), third.text.as_str()), ("two", "three"));
+    let events = scene.events();
+    let count = |what: &str| events.iter().filter(|e| e.contains(what)).count();
+    assert_eq!((count("compaction started"), count("compaction failed: ")), (1, 1), "{events:?}");
+    assert_eq!(count("GivenUp"), 1, "{events:?}");
+    assert_eq!(session.state().in_force.totals.requests, 5);
+    scene.model.plan.lock().expect("plan").push_back(Say::Text(SUMMARY));
+    scene.compact(&mut session).await.expect("asked for by a person");
+}
+
+/// A request that the provider calls too long is made shorter once, whatever was estimated; a second time
+/// the run fails and says so.
+#[tokio::test]
+async fn what_is_too_long_is_made_shorter_once() {
+    let too_long = Say::Fails(ModelErrorKind::TooLong);
+    for (again, end) in [(false, RunEnd::Completed), (true, RunEnd::Failed)] {
+        let mut plan = vec![Say::Text("one"), too_long.clone(), Say::Text(SUMMARY)];
+        plan.extend(again.then(|| too_long.clone()));
+        plan.push(Say::Text("two"));
+        let scene = Scene::new(100_000, &plan);
+        let mut session = scene.session();
+        scene.prompt(&mut session, &long("first")).await;
+        let finished = scene.prompt(&mut session, "second").await;
+        assert_eq!(finished.end, end, "{finished:?}");
+        assert_eq!(session.state().in_force.totals.compactions, 1);
+        let events = scene.events();
+        assert!(events.iter().any(|e| e.contains("TooLong")), "{events:?}");
+    }
+}
+
+/// A summary's request that is itself too long is cut; busy providers are waited for.
+#[tokio::test]
+async fn the_request_for_a_summary_is_cut_and_repeated() {
+    let plan = [
+        Say::Text("one"),
+        Say::Text("two"),
+        Say::Fails(ModelErrorKind::TooLong),
+        Say::Fails(ModelErrorKind::Busy),
+        Say::Text(SUMMARY),
+    ];
+    let scene = Scene::new(8_000, &plan);
+    let mut session = scene.session();
+    scene.prompt(&mut session, &long("first")).await;
+    scene.prompt(&mut session, &long("second")).await;
+    let compacted = scene.compact(&mut session).await.expect("compacted");
+    assert_eq!(compacted.summary, "They said long things.");
+    assert!(compacted.tokens_after < compacted.tokens_before, "{compacted:?}");
+}
+
+/// A stop and a shutdown in the middle of a summary end it, and the run as they do elsewhere.
+/// Covers: G9.
+#[tokio::test]
+async fn a_stop_in_the_middle_of_a_summary() {
+    for (kind, end) in [(StopKind::User, RunEnd::Stopped), (StopKind::Shutdown, RunEnd::Suspended)]
+    {
+        let scene = Scene::new(1_200, &[Say::Text("one"), Say::Hangs("<summ")]);
+        *scene.model.stop_when_hanging.lock().expect("stop") = Some((scene.handle.clone(), kind));
+        let mut session = scene.session();
+        scene.prompt(&mut session, &long("first")).await;
+        let finished = scene.prompt(&mut session, &long("second")).await;
+        assert_eq!(finished.end, end);
+        assert!(session.state().in_force.open_compaction.is_none());
+        assert!(session.state().in_force.last_compaction.is_none(), "it says nothing");
+        assert!(scene.events().contains(&"compaction failed: stopped".to_owned()));
+        assert_eq!(finished.text, "", "a summary is no reply");
+    }
+}
+
+/// Killed at every write of a compaction, the next process has the context of before or of after, and what
+/// the call cost counts against the run's limits.
+/// Covers: G4, G9.
+#[tokio::test]
+async fn killed_in_the_middle_its_cost_counts() {
+    let answers = [Say::Text("one"), Say::Text(SUMMARY), Say::Text("two")];
+    for fatal in 0..5 {
+        let scene = Scene::new(1_200, &answers);
+        let mut session = scene.session();
+        scene.prompt(&mut session, &long("first")).await;
+        let appends = scene.watch.appends.load(Ordering::SeqCst);
+        let refused = segno_model::store::StoreError::Poisoned("killed".to_owned());
+        scene.watch.faults.lock().expect("faults").insert(appends + fatal, refused);
+        let input = UserMessage::text(&long("second"));
+        let mut observer = scene.observer();
+        let env = scene.env();
+        let died = run(&mut session, &scene.model, &scene.tools, env, input, &mut observer).await;
+        died.expect_err("killed");
+        drop(session);
+        scene.store.crash(0);
+        let mut session = scene.reopen().await;
+        let open = session.state().in_force.open_run.clone();
+        if let Some(open) = open.filter(|open| open.asking.is_some()) {
+            assert!(open.used().input > 400, "{open:?}");
+        }
+        let (env, mut observer) = (scene.env(), scene.observer());
+        let taken = take_up(&mut session, &scene.model, &scene.tools, env, &mut observer);
+        taken.await.expect("the log works");
+        assert!(session.state().in_force.open_compaction.is_none(), "at append {fatal}");
+    }
+}
+
+/// A run whose limit is reached makes no summary.
+/// Covers: G9.
+#[tokio::test]
+async fn a_summary_counts_against_the_limits() {
+    let mut scene = Scene::new(1_200, &[Say::Text("one"), Say::Text(SUMMARY), Say::Text("two")]);
+    scene.limits.tokens = Some(400);
+    let mut session = scene.session();
+    let first = scene.prompt(&mut session, &long("first")).await;
+    assert_eq!(first.end, RunEnd::Completed);
+    let second = scene.prompt(&mut session, &long("second")).await;
+    assert_eq!(second.end, RunEnd::Exhausted, "{second:?}");
+    assert_eq!(scene.seen().len(), 2, "the summary was the last call");
+}
