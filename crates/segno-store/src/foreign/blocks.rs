@@ -5,6 +5,8 @@
 
 use super::chain::Answer;
 use super::emitter::{Emitter, Meta};
+use super::mend::Mended;
+use segno_model::finding::Severity;
 use segno_model::record::{AssistantBlock, Block, Text, ToolCall};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,7 +21,41 @@ pub(super) enum Part {
     /// A piece of the model's reply.
     Said(AssistantBlock),
     /// A kind that is not known.
-    Unknown(Box<RawValue>),
+    Unknown,
+}
+
+/// A piece of a message, and as what it stands there.
+pub(super) struct Piece<'a> {
+    pub(super) part: Part,
+    raw: &'a RawValue,
+    mended: Mended,
+}
+
+impl Piece<'_> {
+    /// Keeps it as it is under the name `kind`.
+    pub(super) fn keep(&self, kind: &str, meta: &Meta, out: &mut Emitter<'_>) {
+        out.custom(kind, self.raw, meta.clone());
+    }
+
+    /// Keeps what only the other side says.
+    pub(super) fn misplaced(&self, kind: &str, meta: &Meta, out: &mut Emitter<'_>) {
+        misplaced(kind, self.raw, meta, out);
+    }
+
+    /// Tells, and keeps, what was odd about it.
+    pub(super) fn tell(&self, kind: &str, meta: &Meta, out: &mut Emitter<'_>) {
+        if !matches!(self.part, Part::Unknown) {
+            self.mended.tell(kind, self.raw.get(), meta, out);
+        }
+    }
+}
+
+/// Keeps a piece of what one side said that only the other says.
+pub(super) fn misplaced(kind: &str, raw: &RawValue, meta: &Meta, out: &mut Emitter<'_>) {
+    let sentence = "A piece of a message stands on the side that never says such a thing.";
+    let done = "It was kept as it is, and is not sent.";
+    out.found("misplaced-part", Severity::Warning, &meta.origin, sentence, done);
+    out.custom(kind, raw, meta.clone());
 }
 
 #[derive(Deserialize)]
@@ -49,12 +85,12 @@ struct Source {
 }
 
 /// The pieces of a user's message; none if it has another shape.
-pub(super) fn user_parts(content: &RawValue) -> Option<Vec<Part>> {
-    parts(content, |text| Part::Shown(Block::text(text)))
+pub(super) fn user_parts(content: &RawValue) -> Option<Vec<Piece<'_>>> {
+    pieces(content, |text| Part::Shown(Block::text(text)))
 }
 
 /// What the model said in a reply, in order; none if it has another shape. A kind that is not known keeps its
-/// place, and is kept under the name `kind`.
+/// place, and is kept under the name `kind`, as is what a model never says.
 pub(super) fn reply(
     content: &RawValue,
     kind: &str,
@@ -62,30 +98,36 @@ pub(super) fn reply(
     out: &mut Emitter<'_>,
 ) -> Option<Vec<AssistantBlock>> {
     let mut said = Vec::new();
-    for part in parts(content, |text| Part::Said(AssistantBlock::text(text)))? {
-        match part {
-            Part::Said(block) => said.push(block),
-            Part::Unknown(raw) => {
+    for piece in pieces(content, |text| Part::Said(AssistantBlock::text(text)))? {
+        piece.tell(kind, meta, out);
+        match &piece.part {
+            Part::Said(block) => said.push(block.clone()),
+            Part::Unknown => {
                 said.push(AssistantBlock::Unknown);
-                out.custom(kind, &raw, meta.clone());
+                piece.keep(kind, meta, out);
             }
-            Part::Shown(_) | Part::Result(_) => {}
+            Part::Shown(_) | Part::Result(_) => piece.misplaced(kind, meta, out),
         }
     }
     Some(said)
 }
 
-fn parts(content: &RawValue, text: impl Fn(String) -> Part) -> Option<Vec<Part>> {
+fn pieces(content: &RawValue, text: impl Fn(String) -> Part) -> Option<Vec<Piece<'_>>> {
     if content.get().starts_with('"') {
-        return Some(vec![text(serde_json::from_str(content.get()).ok()?)]);
+        let part = text(serde_json::from_str(content.get()).ok()?);
+        return Some(vec![Piece { part, raw: content, mended: Mended::default() }]);
     }
     let blocks: Vec<&RawValue> = serde_json::from_str(content.get()).ok()?;
-    Some(blocks.into_iter().map(|raw| part(raw, &text)).collect())
+    let pieces = blocks.into_iter().map(|raw| {
+        let mended = Mended::default();
+        let part = mended.parse(raw.get()).map_or(Part::Unknown, |row| part(row, &text));
+        Piece { part, raw, mended }
+    });
+    Some(pieces.collect())
 }
 
-fn part(raw: &RawValue, text: &impl Fn(String) -> Part) -> Part {
-    let unknown = || Part::Unknown(raw.to_owned());
-    let Ok(row) = serde_json::from_str::<Row<'_>>(raw.get()) else { return unknown() };
+fn part(row: Row<'_>, text: &impl Fn(String) -> Part) -> Part {
+    let unknown = || Part::Unknown;
     match row.kind.as_str() {
         "text" => row.text.map_or_else(unknown, text),
         "image" => row.source.and_then(image).map_or_else(unknown, Part::Shown),
@@ -115,13 +157,12 @@ fn part(raw: &RawValue, text: &impl Fn(String) -> Part) -> Part {
 
 /// What a result shows.
 pub(super) fn shown(content: &RawValue) -> Vec<Block> {
-    let parts = user_parts(content).unwrap_or_default();
-    let block = |part| match part {
+    let block = |piece: Piece<'_>| match piece.part {
         Part::Shown(block) => block,
-        Part::Unknown(raw) => Block::text(raw.get()),
+        Part::Unknown => Block::text(piece.raw.get()),
         Part::Said(_) | Part::Result(_) => Block::Unknown,
     };
-    parts.into_iter().map(block).collect()
+    user_parts(content).unwrap_or_default().into_iter().map(block).collect()
 }
 
 fn image(source: Source) -> Option<Block> {

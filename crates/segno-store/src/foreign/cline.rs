@@ -22,6 +22,7 @@ use super::emitter::{Emitter, Meta};
 use super::input::{self, ForeignError, Head};
 use super::item::{Fact, Item};
 use super::locate::{Located, Roots, Stamp};
+use super::mend::Mended;
 use segno_model::finding::Severity;
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, ContextEdit, ModelRef, Usage, UsageRecord,
@@ -230,26 +231,32 @@ struct Reader {
 
 impl Reader {
     fn sent(&mut self, piece: &Piece<'_>, out: &mut Emitter<'_>) -> bool {
-        let Ok(row) = serde_json::from_str::<Sent<'_>>(piece.json) else { return false };
+        let mended = Mended::default();
+        let Some(row) = mended.parse::<Sent<'_>>(piece.json) else { return false };
         let first = out.next_seq();
         self.last = row.ts.unwrap_or(self.last);
         let mut origin = piece.origin.clone();
         origin.id.clone_from(&row.id);
         let meta = Meta { at: row.ts.map(Timestamp), origin, ..Meta::default() };
+        let told = meta.clone();
         let known = match row.role.as_str() {
             "user" => self.user(row.content, &meta, out),
             "assistant" => self.reply(row, meta, out),
             _ => false,
         };
         self.seqs.push(first..out.next_seq());
+        if known {
+            mended.tell("cline.message", piece.json, &told, out);
+        }
         known
     }
 
     fn user(&mut self, content: &RawValue, meta: &Meta, out: &mut Emitter<'_>) -> bool {
         let Some(parts) = user_parts(content) else { return false };
         let mut run: (Vec<Block>, Option<&'static str>) = (Vec::new(), None);
-        for part in parts {
-            match part {
+        for piece in parts {
+            piece.tell("cline.block", meta, out);
+            match piece.part {
                 Part::Shown(block) => {
                     let notice = notice(&block, run.1);
                     self.place(&block, out);
@@ -263,10 +270,8 @@ impl Reader {
                     self.flush(&mut run.0, run.1, meta, out);
                     self.chain.result(answer, meta.clone(), out);
                 }
-                Part::Unknown(raw) => {
-                    out.custom("cline.block", &raw, meta.clone());
-                }
-                Part::Said(_) => {}
+                Part::Unknown => piece.keep("cline.block", meta, out),
+                Part::Said(_) => piece.misplaced("cline.block", meta, out),
             }
         }
         self.flush(&mut run.0, run.1, meta, out);
@@ -319,7 +324,9 @@ impl Reader {
     /// What is shown says again what was sent; what is later than the last message that was sent is told
     /// nowhere else.
     fn shown(&mut self, piece: &Piece<'_>, out: &mut Emitter<'_>) -> bool {
-        let Ok(row) = serde_json::from_str::<Shown>(piece.json) else { return false };
+        let mended = Mended::default();
+        let Some(row) = mended.parse::<Shown>(piece.json) else { return false };
+        mended.found(&piece.origin, out);
         let Ok(raw) = serde_json::from_str::<&RawValue>(piece.json) else { return false };
         let copy = row.ts <= self.last;
         let at = Some(Timestamp(row.ts));
@@ -337,7 +344,7 @@ impl Reader {
         out.custom(&format!("cline.{}", row.kind), raw, meta.clone());
         if say == "api_req_started"
             && !self.metered
-            && let Ok(request) = serde_json::from_str::<ApiRequest>(&text)
+            && let Some(request) = Mended::default().parse::<ApiRequest>(&text)
             && request.tokens_in + request.tokens_out > 0
         {
             let usage = Usage {

@@ -21,6 +21,7 @@ use super::input::{ForeignError, Head};
 use super::item::Fact;
 use super::lines::{Lines, Object};
 use super::locate::{Located, Roots, files_below};
+use super::mend::Mended;
 use segno_model::finding::Severity;
 use segno_model::record::{AssistantMessage, Block, Child, ChildState, ModelRef, Task, Usage};
 use segno_model::{Body, Timestamp};
@@ -136,14 +137,29 @@ struct Reader {
 
 impl Reader {
     fn take(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
-        let Ok(row) = serde_json::from_str::<Row<'_>>(object.json) else { return false };
+        let mended = Mended::default();
+        let Some(row) = mended.parse::<Row<'_>>(object.json) else { return false };
+        let at = row.timestamp.as_deref().and_then(Timestamp::parse);
+        let meta = Meta { at, origin: object.origin.clone(), ..Meta::default() };
+        let known = self.row(row, object, meta.clone(), out);
+        if known {
+            mended.tell("evo.record", object.json, &meta, out);
+        }
+        known
+    }
+
+    fn row(
+        &mut self,
+        row: Row<'_>,
+        object: &Object<'_>,
+        meta: Meta,
+        out: &mut Emitter<'_>,
+    ) -> bool {
         if row.session_id.is_none() && row.timestamp.is_none() {
             // A piece of a record that was cut.
             return false;
         }
-        let at = row.timestamp.as_deref().and_then(Timestamp::parse);
-        let meta = Meta { at, origin: object.origin.clone(), ..Meta::default() };
-        self.facts(&row, at, out);
+        self.facts(&row, meta.at, out);
         match row.kind.as_str() {
             "user" => self.user(&row, &meta, out),
             "assistant" => self.reply(&row, meta, out),
@@ -184,16 +200,15 @@ impl Reader {
         let parts = row.message.as_ref().and_then(|said| user_parts(said.content));
         let Some(parts) = parts else { return false };
         let mut words = Vec::new();
-        for part in parts {
-            match part {
+        for piece in parts {
+            piece.tell("evo.block", meta, out);
+            match piece.part {
                 Part::Result(answer) => {
                     self.chain.result(answer, meta.clone(), out);
                 }
                 Part::Shown(block) => words.push(block),
-                Part::Unknown(raw) => {
-                    out.custom("evo.block", &raw, meta.clone());
-                }
-                Part::Said(_) => {}
+                Part::Unknown => piece.keep("evo.block", meta, out),
+                Part::Said(_) => piece.misplaced("evo.block", meta, out),
             }
         }
         if !words.is_empty() {

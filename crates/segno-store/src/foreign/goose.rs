@@ -23,6 +23,7 @@ use super::input::{ForeignError, Head};
 use super::item::Fact;
 use super::lines::{Lines, Object};
 use super::locate::{Located, Roots, files_below};
+use super::mend::Mended;
 use message::{Said, emit};
 use segno_model::Timestamp;
 use segno_model::record::ModelRef;
@@ -100,16 +101,23 @@ fn read_file(session: &Located, out: &mut Emitter<'_>) -> Result<(), ForeignErro
 }
 
 fn take(object: &Object<'_>, chain: &mut Chain, out: &mut Emitter<'_>) -> bool {
-    if let Ok(metadata) = serde_json::from_str::<Metadata>(object.json) {
+    let mended = Mended::default();
+    if let Some(metadata) = mended.parse::<Metadata>(object.json) {
+        mended.found(&object.origin, out);
         out.fact(Fact::Titled(metadata.description));
         metadata.working_dir.into_iter().for_each(|cwd| out.fact(Fact::Cwd(cwd)));
         return true;
     }
-    let Ok(said) = serde_json::from_str::<Said<'_>>(object.json) else { return false };
+    let mended = Mended::default();
+    let Some(said) = mended.parse::<Said<'_>>(object.json) else { return false };
     let mut origin = object.origin.clone();
     origin.id.clone_from(&said.id);
-    let meta = Meta { at: Some(at(said.created)), origin, ..Meta::default() };
-    emit(&said, &ModelRef::default(), &meta, chain, out)
+    let meta = Meta { at: said.created.map(at), origin, ..Meta::default() };
+    let known = emit(&said, &ModelRef::default(), &meta, chain, out);
+    if known {
+        mended.tell("goose.message", object.json, &meta, out);
+    }
+    known
 }
 
 /// A time in seconds or milliseconds.

@@ -22,6 +22,7 @@ use super::input::{ForeignError, Head};
 use super::item::{Fact, Origin};
 use super::lines::{Lines, Object};
 use super::locate::{Located, Roots, files_below};
+use super::mend::Mended;
 use super::view::pos;
 use message::{Usage, emit};
 use segno_model::finding::Severity;
@@ -156,11 +157,26 @@ struct Reader {
 
 impl Reader {
     fn take(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
-        let Ok(row) = serde_json::from_str::<Row<'_>>(object.json) else { return false };
+        let mended = Mended::default();
+        let Some(row) = mended.parse::<Row<'_>>(object.json) else { return false };
         let at = row.timestamp.as_deref().and_then(Timestamp::parse);
         let mut origin = object.origin.clone();
         origin.id.clone_from(&row.id);
         let meta = Meta { at, origin, ..Meta::default() };
+        let known = self.row(row, object, meta.clone(), out);
+        if known {
+            mended.tell("ink.row", object.json, &meta, out);
+        }
+        known
+    }
+
+    fn row(
+        &mut self,
+        row: Row<'_>,
+        object: &Object<'_>,
+        meta: Meta,
+        out: &mut Emitter<'_>,
+    ) -> bool {
         match row.kind.as_str() {
             "session" | "header" => self.header(&row, meta, out),
             "position" => self.position(&row, &meta, out),

@@ -29,6 +29,14 @@ pub enum ForeignError {
         #[source]
         source: rusqlite::Error,
     },
+    /// Some sessions of a database could not be listed.
+    #[error("{path} holds sessions that could not be listed: {why}")]
+    SessionsLost {
+        /// The database.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// It holds data and nothing that was recognised as a turn.
     #[error("{path} holds {bytes} bytes and no turn that is recognised")]
     NoTurns {

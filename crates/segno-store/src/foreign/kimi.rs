@@ -21,6 +21,7 @@ use super::input::{self, ForeignError, Head};
 use super::item::Fact;
 use super::lines::{Lines, Object};
 use super::locate::{Located, Roots, files_below};
+use super::mend::Mended;
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, ModelRef, Text, ToolCall, Usage, UsageRecord,
 };
@@ -184,7 +185,10 @@ fn earlier(folder: &Path) -> Result<Vec<PathBuf>, ForeignError> {
 fn state(path: &Path, out: &mut Emitter<'_>) {
     let mut text = Vec::new();
     let read = input::open(path).and_then(|file| file.take(1 << 20).read_to_end(&mut text));
-    let Ok(state) = serde_json::from_slice::<State>(&text) else { return };
+    let mended = Mended::default();
+    let text = String::from_utf8_lossy(&text);
+    let Some(state) = mended.parse::<State>(&text) else { return };
+    mended.found(&super::item::Origin::default(), out);
     if read.is_err() {
         return;
     }
@@ -222,7 +226,7 @@ fn read_wire(
                 }
             }
             "StatusUpdate" => {
-                if let Ok(status) = serde_json::from_str::<Status>(row.message.payload.get())
+                if let Some(status) = Mended::default().parse::<Status>(row.message.payload.get())
                     && let Some(tokens) = status.token_usage
                 {
                     let response = status.message_id.map(|id| format!("kimi:{id}"));
@@ -318,7 +322,8 @@ impl Reader {
     }
 
     fn take(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
-        let Ok(row) = serde_json::from_str::<Row<'_>>(object.json) else { return false };
+        let mended = Mended::default();
+        let Some(row) = mended.parse::<Row<'_>>(object.json) else { return false };
         let text = hash(object.json);
         let is_new = self.seen.insert(text);
         let meta = Meta { origin: object.origin.clone(), ..Meta::default() };
@@ -333,9 +338,10 @@ impl Reader {
         self.repeats = false;
         self.keeps = self.keeps && !is_new;
         let from = self.chain.last();
-        if !self.message(row, object, Meta { copy: self.keeps, ..meta }, out) {
+        if !self.message(row, object, Meta { copy: self.keeps, ..meta.clone() }, out) {
             return false;
         }
+        mended.tell("kimi.message", object.json, &meta, out);
         if let Some(node) = self.chain.last() {
             self.next.insert((from, text), node);
             self.emitted = Some(node);
@@ -350,7 +356,10 @@ impl Reader {
         meta: Meta,
         out: &mut Emitter<'_>,
     ) -> bool {
-        let Some(parts) = row.content.map_or(Some(Vec::new()), parts) else { return false };
+        let mended = Mended::default();
+        let parts = row.content.map_or(Some(Vec::new()), |content| parts(content, &mended));
+        let Some(parts) = parts else { return false };
+        mended.tell("kimi.message", object.json, &meta, out);
         match row.role.as_str() {
             "user" => self.user(parts, meta, out),
             "assistant" => self.reply(parts, row.tool_calls.unwrap_or_default(), meta, out),
@@ -426,9 +435,9 @@ impl Reader {
 }
 
 /// The parts of a content; a content that is one text is stored as that.
-fn parts(content: &RawValue) -> Option<Vec<Part>> {
+fn parts(content: &RawValue, mended: &Mended) -> Option<Vec<Part>> {
     if !content.get().starts_with('"') {
-        return serde_json::from_str(content.get()).ok();
+        return mended.parse(content.get());
     }
     let text = serde_json::from_str(content.get()).ok()?;
     let kind = "text".to_owned();
@@ -436,7 +445,8 @@ fn parts(content: &RawValue) -> Option<Vec<Part>> {
 }
 
 fn text_of(content: &RawValue) -> String {
-    parts(content).unwrap_or_default().into_iter().filter_map(|part| part.text).collect()
+    let parts = parts(content, &Mended::default()).unwrap_or_default();
+    parts.into_iter().filter_map(|part| part.text).collect()
 }
 
 fn shown(part: Part) -> Block {

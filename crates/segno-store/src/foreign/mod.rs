@@ -27,6 +27,7 @@ mod kimi;
 mod lines;
 mod live;
 mod locate;
+mod mend;
 mod opencode;
 mod outline;
 mod pi;

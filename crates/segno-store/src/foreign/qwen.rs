@@ -15,6 +15,7 @@
 mod parts;
 
 use super::agent::Agent;
+use super::blocks::misplaced;
 use super::chain::Chain;
 use super::emitter::{Emitter, Meta};
 use super::entries::{Entries, Parent};
@@ -22,7 +23,8 @@ use super::input::{ForeignError, Head};
 use super::item::Fact;
 use super::lines::{Lines, Object};
 use super::locate::{Located, Roots, files_below};
-use parts::{Content, Part, parts, usage};
+use super::mend::Mended;
+use parts::{Content, Part, parts, pieces, usage};
 use segno_model::finding::Severity;
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, Established, ModelChange, ModelRef, Outcome,
@@ -185,7 +187,8 @@ struct Thread {
 
 impl Reader {
     fn take(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
-        let Ok(mut row) = serde_json::from_str::<Row<'_>>(object.json) else { return false };
+        let mended = Mended::default();
+        let Some(mut row) = mended.parse::<Row<'_>>(object.json) else { return false };
         if row.uuid.is_none() && row.session_id.is_none() {
             // A piece of a record that was cut.
             return false;
@@ -208,7 +211,11 @@ impl Reader {
             Some(agent) => self.sides.entry(agent).or_default(),
             None => &mut self.main,
         };
-        thread.take(&mut row, object, &meta, out)
+        let known = thread.take(&mut row, object, &meta, out);
+        if known {
+            mended.tell("qwen.record", object.json, &meta, out);
+        }
+        known
     }
 
     /// What every record says about the session, told when it changes.
@@ -301,7 +308,7 @@ impl Thread {
             return true;
         };
         let mut said = Vec::new();
-        for part in parts(content) {
+        for (part, raw) in pieces(content, meta, out) {
             match part {
                 Part::Said(block) => said.push(block),
                 Part::Text(text) => said.push(AssistantBlock::Text { text }),
@@ -309,7 +316,7 @@ impl Thread {
                     said.push(AssistantBlock::Unknown);
                     out.custom("qwen.part", &raw, meta.clone());
                 }
-                Part::Image(_) | Part::Result(_) => said.push(AssistantBlock::Unknown),
+                Part::Image(_) | Part::Result(_) => misplaced("qwen.part", raw, meta, out),
             }
         }
         let mut reply = AssistantMessage::new(&model, said);
@@ -322,7 +329,7 @@ impl Thread {
         let Some(content) = row.message.take() else { return false };
         let status = row.tool_call_result.as_ref().and_then(|result| result.status.as_deref());
         let mut words = Vec::new();
-        for part in parts(content) {
+        for (part, raw) in pieces(content, meta, out) {
             match part {
                 Part::Result(mut answer) => {
                     match status {
@@ -340,7 +347,7 @@ impl Thread {
                 Part::Unknown(raw) => {
                     out.custom("qwen.part", &raw, meta.clone());
                 }
-                Part::Said(_) => {}
+                Part::Said(_) => misplaced("qwen.part", raw, meta, out),
             }
         }
         if !words.is_empty() {
@@ -358,9 +365,11 @@ impl Thread {
     ) -> bool {
         let subtype = row.subtype.as_deref().unwrap_or("system");
         let payload = row.system_payload.map_or("{}", RawValue::get);
-        let Ok(payload) = serde_json::from_str::<Payload<'_>>(payload) else {
+        let mended = Mended::default();
+        let Some(payload) = mended.parse::<Payload<'_>>(payload) else {
             return keep(object, subtype, meta, out);
         };
+        mended.tell(&format!("qwen.{subtype}"), object.json, meta, out);
         match (subtype, payload) {
             ("chat_compression", Payload { compressed_history: Some(history), .. }) => {
                 self.compression(history, meta, out);
@@ -388,7 +397,7 @@ impl Thread {
     /// The first content of the new history is the summary; what follows was said before.
     fn compression(&mut self, history: Vec<Content<'_>>, meta: &Meta, out: &mut Emitter<'_>) {
         let mut history = history.into_iter();
-        let summary = history.next().map(parts).unwrap_or_default();
+        let summary = history.next().map(|content| parts(content, meta, out)).unwrap_or_default();
         let texts = summary.into_iter().filter_map(|part| match part {
             Part::Text(text) => Some(text),
             _ => None,
@@ -398,7 +407,7 @@ impl Thread {
         let copy = Meta { copy: true, ..meta.clone() };
         for content in history {
             let is_reply = content.role.as_deref() == Some("model");
-            let parts = parts(content);
+            let parts = parts(content, &copy, out);
             let (results, rest): (Vec<Part>, Vec<Part>) =
                 parts.into_iter().partition(|part| matches!(part, Part::Result(_)));
             for part in results {
@@ -429,14 +438,14 @@ impl Thread {
 /// What a content shows on the person's side.
 fn shown(content: Content<'_>, meta: &Meta, out: &mut Emitter<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for part in parts(content) {
+    for (part, raw) in pieces(content, meta, out) {
         match part {
             Part::Text(text) => blocks.push(Block::text(text)),
             Part::Image(block) => blocks.push(block),
             Part::Unknown(raw) => {
                 out.custom("qwen.part", &raw, meta.clone());
             }
-            Part::Said(_) | Part::Result(_) => blocks.push(Block::Unknown),
+            Part::Said(_) | Part::Result(_) => misplaced("qwen.part", raw, meta, out),
         }
     }
     blocks

@@ -8,10 +8,14 @@
 //! file that does not change. A log and its index: together, with the index never written. A log without
 //! its index, as a crash leaves it: opening it in place would create the index, so a private copy is read.
 
+use super::emitter::Emitter;
 use super::input::{self, ForeignError};
+use super::item::Origin;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
-use std::collections::HashSet;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
+use segno_model::finding::Severity;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -116,6 +120,108 @@ impl Database {
         transaction(&open.connection, &query).map_err(|e| failed(&self.path, e))
     }
 
+    /// All rows of a table, as `read` makes them of their columns; the first one is the row's number, and
+    /// a column that this version of the agent does not have is NULL. What is damaged is passed by: that is
+    /// the second thing said.
+    ///
+    /// # Errors
+    /// When nothing can be read.
+    pub(super) fn rows<T>(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        read: impl Fn(&Row<'_>) -> T,
+    ) -> Result<(Vec<T>, bool), ForeignError> {
+        let known = self.columns(table)?;
+        let list = columns.iter().map(|&name| if known.contains(name) { name } else { "NULL" });
+        let list: String = list.map(|column| format!(", {column}")).collect();
+        self.page(|connection| around(connection, table, &list, &read))
+    }
+
+    /// The numbers of the rows in which `column` is `key`, in order, and whether some may be missing because
+    /// the table is damaged.
+    ///
+    /// # Errors
+    /// When there is no such column, or nothing can be read.
+    pub(super) fn numbers(
+        &mut self,
+        table: &str,
+        column: &str,
+        key: &str,
+    ) -> Result<(Vec<i64>, bool), ForeignError> {
+        if !self.columns(table)?.contains(column) {
+            return Err(self.lacks(format!("a table `{table}` with a column `{column}`")));
+        }
+        let query = format!("SELECT rowid FROM {table} WHERE {column} = ?1 ORDER BY rowid");
+        let by_index = self.page(|connection| {
+            connection.prepare(&query)?.query_map([key], |row| row.get(0))?.collect()
+        });
+        match by_index {
+            Err(error) if is_damage(&error) => {}
+            read => return read.map(|numbers| (numbers, false)),
+        }
+        let (rows, _) = self.rows(table, &[column], |row| (row.get(0), text(row, 1)))?;
+        let of_key = |(number, found): (rusqlite::Result<i64>, Option<String>)| {
+            number.ok().filter(|_| found.as_deref() == Some(key))
+        };
+        Ok((rows.into_iter().filter_map(of_key).collect(), true))
+    }
+
+    /// How many rows of a table, or what sum of a column, belongs to each key; nothing of what is damaged.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub(super) fn counts(
+        &mut self,
+        table: &str,
+        key: &str,
+        count: &str,
+    ) -> Result<HashMap<String, u64>, ForeignError> {
+        if !self.columns(table)?.contains(key) {
+            return Ok(HashMap::new());
+        }
+        let query = format!("SELECT {key}, {count} FROM {table} GROUP BY {key}");
+        let counted = self.page(|connection| {
+            let mut rows = connection.prepare(&query)?;
+            let row = |row: &Row<'_>| Ok(text(row, 0).zip(number(row, 1)));
+            rows.query_map([], row)?.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        match counted {
+            Err(error) if is_damage(&error) => Ok(HashMap::new()),
+            counted => {
+                let counted = counted?.into_iter().flatten();
+                Ok(counted.map(|(key, count)| (key, count.unsigned_abs())).collect())
+            }
+        }
+    }
+
+    /// Whether it holds no table at all.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub(super) fn is_blank(&mut self) -> Result<bool, ForeignError> {
+        let tables = "SELECT count(*) FROM sqlite_schema";
+        self.page(|connection| {
+            connection.query_row(tables, [], |row| Ok(row.get::<_, i64>(0)? == 0))
+        })
+    }
+
+    /// That it lacks something without which nothing can be read.
+    pub(super) fn lacks(&self, needs: String) -> ForeignError {
+        ForeignError::Incomplete { path: self.path.clone(), needs }
+    }
+
+    /// That some of its sessions could not be listed: rows without an id, or rows that are damaged.
+    pub(super) fn lost(&self, table: &str, nameless: usize, damaged: bool) -> Option<ForeignError> {
+        let why = match (nameless, damaged) {
+            (0, false) => return None,
+            (_, true) => format!("a part of the table `{table}` is damaged"),
+            (1, false) => format!("1 row of the table `{table}` has no id"),
+            (n, false) => format!("{n} rows of the table `{table}` have no id"),
+        };
+        Some(ForeignError::SessionsLost { path: self.path.clone(), why })
+    }
+
     /// The columns of a table, as its version of the agent has them; none when there is no such table.
     pub(super) fn columns(&mut self, table: &str) -> Result<HashSet<String>, ForeignError> {
         self.page(|connection| {
@@ -124,6 +230,155 @@ impl Database {
             names.collect()
         })
     }
+}
+
+/// A row that was asked for by its number.
+pub(super) enum Got<T> {
+    Row(T),
+    /// It lies where the database is damaged.
+    Bad(i64),
+}
+
+impl<T> Got<T> {
+    /// The row that `query` gives for a number; none when it is not there any more.
+    pub(super) fn of(
+        connection: &Connection,
+        query: &str,
+        number: i64,
+        read: impl FnOnce(&Row<'_>) -> T,
+    ) -> rusqlite::Result<Option<Self>> {
+        let mut statement = connection.prepare_cached(query)?;
+        match statement.query_row([number], |row| Ok(read(row))) {
+            Ok(read) => Ok(Some(Self::Row(read))),
+            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
+            Err(e) if is_corrupt(&e) => Ok(Some(Self::Bad(number))),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The row; one that cannot be read is told.
+    pub(super) fn told(self, table: &str, out: &mut Emitter<'_>) -> Option<T> {
+        match self {
+            Self::Row(row) => Some(row),
+            Self::Bad(number) => {
+                let sentence = format!(
+                    "Row {number} of the table {table} lies where the database is damaged."
+                );
+                let done = "It was left out; everything else of the session was read.";
+                out.found("bad-row", Severity::Damage, &Origin::default(), &sentence, done);
+                None
+            }
+        }
+    }
+}
+
+/// Tells that a part of a table cannot be read.
+pub(super) fn tell_damaged(table: &str, out: &mut Emitter<'_>) {
+    let sentence = format!("The table {table} is damaged.");
+    let done = "The rows that could be found were read.";
+    out.found("bad-table", Severity::Damage, &Origin::default(), &sentence, done);
+}
+
+/// Tells that the row of a session cannot be read.
+pub(super) fn tell_lost_row(table: &str, out: &mut Emitter<'_>) {
+    let sentence = format!("The session's row in the table {table} is lost.");
+    let done = "What was said in it was read; its title and its place are not known.";
+    out.found("bad-row", Severity::Damage, &Origin::default(), &sentence, done);
+}
+
+/// A column as text, whatever it was stored as.
+pub(super) fn text(row: &Row<'_>, index: usize) -> Option<String> {
+    match row.get_ref(index).ok()? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            Some(String::from_utf8_lossy(bytes).into_owned())
+        }
+        ValueRef::Integer(number) => Some(number.to_string()),
+        ValueRef::Real(_) | ValueRef::Null => None,
+    }
+}
+
+/// A column as a number, whatever it was stored as.
+pub(super) fn number(row: &Row<'_>, index: usize) -> Option<i64> {
+    match row.get_ref(index).ok()? {
+        ValueRef::Integer(number) => Some(number),
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "what has no fraction and is so small fits"
+        )]
+        ValueRef::Real(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+            Some(number as i64)
+        }
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok()?.trim().parse().ok(),
+        ValueRef::Real(_) | ValueRef::Blob(_) | ValueRef::Null => None,
+    }
+}
+
+/// All rows of a table that can be read, and whether some cannot.
+fn around<T>(
+    connection: &Connection,
+    table: &str,
+    columns: &str,
+    read: &impl Fn(&Row<'_>) -> T,
+) -> rusqlite::Result<(Vec<T>, bool)> {
+    let query =
+        format!("SELECT rowid{columns} FROM {table} NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid");
+    let mut statement = connection.prepare(&query)?;
+    let (mut found, mut damaged, mut from) = (Vec::new(), false, Some(i64::MIN));
+    while let Some(first) = from {
+        let mut rows = statement.query([first])?;
+        let mut at = first;
+        from = loop {
+            match rows.next() {
+                Ok(Some(row)) => {
+                    at = row.get::<_, i64>(0)?.saturating_add(1);
+                    found.push(read(row));
+                }
+                Ok(None) => break None,
+                Err(e) if is_corrupt(&e) => {
+                    damaged = true;
+                    break behind(connection, table, at)?;
+                }
+                Err(e) => return Err(e),
+            }
+        };
+    }
+    Ok((found, damaged))
+}
+
+/// The number of the first row that can be read behind one that cannot, which is `from` or follows it.
+fn behind(connection: &Connection, table: &str, from: i64) -> rusqlite::Result<Option<i64>> {
+    let query =
+        format!("SELECT rowid FROM {table} NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid LIMIT 1");
+    let mut statement = connection.prepare(&query)?;
+    // None: damaged there, too.
+    let mut first = |from: i64| match statement.query_row([from], |row| row.get::<_, i64>(0)) {
+        Ok(number) => Ok(Some(Some(number))),
+        Err(rusqlite::Error::QueryReturnedNoRows) => Ok(Some(None)),
+        Err(e) if is_corrupt(&e) => Ok(None),
+        Err(e) => Err(e),
+    };
+    // The row is there by its number, and what it holds is not.
+    if let Some(Some(bad)) = first(from)? {
+        return Ok(bad.checked_add(1));
+    }
+    // Numbers begin at 1 where nobody chose them; all others are few.
+    let (mut bad, mut step) = (from.max(0), 1_i64);
+    let mut good = loop {
+        let Some(next) = bad.checked_add(step) else { return Ok(None) };
+        match first(next)? {
+            Some(Some(_)) => break next,
+            Some(None) => return Ok(None),
+            None => (bad, step) = (next, step.saturating_mul(2)),
+        }
+    };
+    while good - bad > 1 {
+        let middle = bad + (good - bad) / 2;
+        match first(middle)? {
+            Some(_) => good = middle,
+            None => bad = middle,
+        }
+    }
+    Ok(first(good)?.flatten())
 }
 
 /// Whether a failure says that the database is damaged where it was read.

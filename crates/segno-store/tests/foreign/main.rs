@@ -9,6 +9,9 @@ mod codex;
 mod databases;
 mod gemini;
 mod ink_evo;
+#[cfg(feature = "catalog")]
+mod odd_databases;
+mod odd_fields;
 mod opencode;
 mod others;
 mod page;

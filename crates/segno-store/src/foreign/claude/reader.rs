@@ -8,6 +8,7 @@ use super::super::input::ForeignError;
 use super::super::item::{Fact, Origin};
 use super::super::lines::{Lines, Object};
 use super::super::locate::Located;
+use super::super::mend::Mended;
 use super::super::view::pos;
 use super::chain::{Chain, Draft, MAIN, Parent, Reply, Step};
 use super::queue::Queue;
@@ -70,18 +71,24 @@ impl<'s> Reader<'s> {
         if let Some(kind) = plain_kind(object.json) {
             return self.custom_row(kind, object, out);
         }
-        if let Ok(row) = serde_json::from_str::<Row<'_>>(object.json) {
+        let mended = Mended::default();
+        if let Some(row) = mended.parse::<Row<'_>>(object.json) {
             if row.uuid.is_none() && row.session_id.is_none() && !is_aside(&row.kind) {
                 return false;
             }
             self.facts(&row, object, out);
-            return match &row.uuid {
+            let taken = match &row.uuid {
                 Some(uuid) => {
                     let key = Key::of(uuid);
                     self.chain(row, key, object, out)
                 }
                 None => self.aside(&row, object, out),
             };
+            if taken && mended.is_odd() {
+                mended.found(&object.origin, out);
+                self.custom_row("row", object, out);
+            }
+            return taken;
         }
         let bare = serde_json::from_str::<Bare<'_>>(object.json).ok();
         let Some(bare) = bare.filter(|bare| bare.uuid.is_some()) else { return false };
@@ -111,7 +118,11 @@ impl<'s> Reader<'s> {
 
     /// A row without a place in the chain.
     fn aside(&mut self, row: &Row<'_>, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
-        let aside: Aside = serde_json::from_str(object.json).unwrap_or_default();
+        let mended = Mended::default();
+        let aside: Aside = mended.parse(object.json).unwrap_or_default();
+        if is_aside(&row.kind) {
+            mended.found(&object.origin, out);
+        }
         let Some(custom) = custom(&format!("claude.{}", &*row.kind), object.json) else {
             return false;
         };

@@ -3,12 +3,15 @@
 //! Responsible for: finding its sessions and reading their rows. Must not: be known outside Crush's module.
 
 use crate::foreign::agent::Agent;
+use crate::foreign::blocks::misplaced;
 use crate::foreign::chain::{Answer, Chain};
 use crate::foreign::emitter::{Emitter, Meta};
 use crate::foreign::input::{self, ForeignError, Head};
 use crate::foreign::item::{Fact, Origin};
 use crate::foreign::locate::{Located, Roots, Stamp};
-use crate::foreign::sqlite::{self, Database};
+use crate::foreign::mend::Mended;
+use crate::foreign::sqlite::{self, Database, Got, number, text};
+use rusqlite::Row;
 use segno_model::Timestamp;
 use segno_model::finding::Severity;
 use segno_model::record::{
@@ -17,7 +20,8 @@ use segno_model::record::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::Metadata;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -49,24 +53,43 @@ pub(in crate::foreign) fn locate(
     databases.extend(projects(&data.join("projects.json")));
     for path in databases {
         let Ok(meta) = std::fs::metadata(&path) else { continue };
-        match sqlite::open(&path).and_then(|mut database| sessions(&mut database)) {
-            Ok(rows) => found.extend(rows.into_iter().map(|row| {
-                let stamp = Stamp {
-                    bytes: row.messages.unsigned_abs(),
-                    modified_ns: at(row.updated).0.saturating_mul(1_000_000),
-                    ..Stamp::of(&meta)
-                };
-                Located {
-                    key: Some(row.id.clone()),
-                    id: Some(row.id),
-                    parent: row.parent,
-                    stamp,
-                    ..Located::file(Agent::Crush, path.clone(), &meta)
-                }
-            })),
-            Err(e) => failed.push(e),
-        }
+        let listed = sqlite::open(&path).and_then(|mut database| list(&mut database, &meta, found));
+        failed.extend(listed.unwrap_or_else(Some));
     }
+}
+
+/// Lists a database's sessions, and says which could not be.
+fn list(
+    database: &mut Database,
+    meta: &Metadata,
+    found: &mut Vec<Located>,
+) -> Result<Option<ForeignError>, ForeignError> {
+    let Some((rows, lost)) = sessions(database)? else { return Ok(None) };
+    let path = database.path().to_owned();
+    let located = |id: String, parent, stamp| {
+        let session = Located::file(Agent::Crush, path.clone(), meta);
+        Located { key: Some(id.clone()), id: Some(id), parent, stamp, ..session }
+    };
+    let mut known = HashSet::new();
+    found.extend(rows.into_iter().map(|row| {
+        let stamp = Stamp {
+            bytes: row.messages.unsigned_abs(),
+            modified_ns: row.updated.map_or(0, |time| at(time).0.saturating_mul(1_000_000)),
+            ..Stamp::of(meta)
+        };
+        known.insert(row.id.clone());
+        located(row.id, row.parent, stamp)
+    }));
+    // Sessions whose rows are lost: what was said in them is not.
+    let counts = database.counts("messages", "session_id", "count(*)")?;
+    let mut left: Vec<_> = counts.into_iter().filter(|(id, _)| !known.contains(id)).collect();
+    left.sort();
+    found.extend(
+        left.into_iter().map(|(id, bytes)| {
+            located(id, None, Stamp { bytes, modified_ns: 0, ..Stamp::of(meta) })
+        }),
+    );
+    Ok(lost)
 }
 
 /// The databases of the projects that Crush knows. A list that cannot be read names none: the projects
@@ -97,39 +120,51 @@ fn projects(list: &Path) -> Vec<PathBuf> {
 }
 
 /// A session's row.
+#[derive(Default)]
 struct Session {
     id: String,
     parent: Option<String>,
     title: String,
     messages: i64,
-    created: i64,
-    updated: i64,
+    created: Option<i64>,
+    updated: Option<i64>,
     summary: Option<String>,
 }
 
-fn sessions(database: &mut Database) -> Result<Vec<Session>, ForeignError> {
-    let columns = database.columns("sessions")?;
-    let summary =
-        if columns.contains("summary_message_id") { "summary_message_id" } else { "NULL" };
-    let sql = format!(
-        "SELECT id, parent_session_id, title, message_count, created_at, updated_at, {summary} \
-         FROM sessions ORDER BY updated_at, id"
-    );
-    database.page(|connection| {
-        let mut query = connection.prepare(&sql)?;
-        let rows = query.query_map([], |row| {
-            Ok(Session {
-                id: row.get(0)?,
-                parent: row.get(1)?,
-                title: row.get(2)?,
-                messages: row.get(3)?,
-                created: row.get(4)?,
-                updated: row.get(5)?,
-                summary: row.get(6)?,
-            })
-        })?;
-        rows.collect()
-    })
+/// The sessions in the order in which they were used, and which could not be listed; none in a database
+/// without tables.
+fn sessions(
+    database: &mut Database,
+) -> Result<Option<(Vec<Session>, Option<ForeignError>)>, ForeignError> {
+    if !database.columns("sessions")?.contains("id") {
+        let lacks = database.lacks("a table `sessions` with a column `id`".to_owned());
+        return if database.is_blank()? { Ok(None) } else { Err(lacks) };
+    }
+    let columns = [
+        "id",
+        "parent_session_id",
+        "title",
+        "message_count",
+        "created_at",
+        "updated_at",
+        "summary_message_id",
+    ];
+    let (rows, damaged) = database.rows("sessions", &columns, |row| {
+        Some(Session {
+            id: text(row, 1)?,
+            parent: text(row, 2),
+            title: text(row, 3).unwrap_or_default(),
+            messages: number(row, 4).unwrap_or_default(),
+            created: number(row, 5),
+            updated: number(row, 6),
+            summary: text(row, 7),
+        })
+    })?;
+    let nameless = rows.iter().filter(|row| row.is_none()).count();
+    let mut named: Vec<Session> = rows.into_iter().flatten().collect();
+    named.sort_by(|a, b| (a.updated, &a.id).cmp(&(b.updated, &b.id)));
+    let lost = database.lost("sessions", nameless, damaged);
+    Ok(Some((named, lost)))
 }
 
 /// Reads one; without a key the one that was used last and is no subagent's.
@@ -142,35 +177,35 @@ pub(in crate::foreign) fn read(
         Some(key) => row.id == *key,
         None => row.parent.is_none(),
     };
-    let Some(row) = sessions(&mut database)?.into_iter().rev().find(wanted) else {
-        let path = session.path.clone();
-        return Err(ForeignError::Incomplete { path, needs: "the session's row".to_owned() });
-    };
+    let (rows, _) = sessions(&mut database)?.unwrap_or_default();
+    let found = rows.into_iter().rev().find(wanted);
+    let is_lost = found.is_none();
+    let row = found.or_else(|| Some(Session { id: session.key.clone()?, ..Session::default() }));
+    let Some(row) = row else { return Err(database.lacks("the session's row".to_owned())) };
+    let (numbers, damaged) = database.numbers("messages", "session_id", &row.id)?;
+    if is_lost && numbers.is_empty() {
+        return Err(database.lacks("the session's row".to_owned()));
+    }
+    if is_lost {
+        sqlite::tell_lost_row("sessions", out);
+    }
+    if damaged {
+        sqlite::tell_damaged("messages", out);
+    }
     tell(&row, &session.path, out);
     let mut reader = Reader { chain: Chain::default(), summary: row.summary };
-    let (mut last, mut rows) = (i64::MIN, 0);
-    while !out.is_stopped() {
-        let page = match messages(&mut database, &row.id, last) {
-            Ok(page) => page,
-            Err(e) if sqlite::is_damage(&e) => {
-                let sentence = "A part of the database cannot be read.";
-                let done = "The messages before it were read.";
-                out.found("damaged-database", Severity::Damage, &Origin::default(), sentence, done);
-                break;
-            }
-            Err(e) => return Err(e),
-        };
-        rows += page.len() as u64;
-        for message in &page {
-            reader.take(message, out);
+    for page in numbers.chunks(PAGE) {
+        if out.is_stopped() {
+            break;
         }
-        match page.last() {
-            Some(message) if page.len() == PAGE => last = message.rowid,
-            _ => break,
+        for message in messages(&mut database, page)? {
+            if let Some(message) = message.told("messages", out) {
+                reader.take(&message, out);
+            }
         }
     }
     reader.chain.finish(out);
-    out.finish(database.path(), rows)
+    out.finish(database.path(), numbers.len() as u64)
 }
 
 fn tell(row: &Session, path: &Path, out: &mut Emitter<'_>) {
@@ -183,7 +218,7 @@ fn tell(row: &Session, path: &Path, out: &mut Emitter<'_>) {
         Some(Fact::Id(row.id.clone())),
         Some(Fact::Format("sqlite".to_owned())),
         project.map(Fact::Cwd),
-        Some(Fact::Created(at(row.created))),
+        row.created.map(|time| Fact::Created(at(time))),
         Some(row.title.clone()).filter(|title| !title.is_empty()).map(Fact::Titled),
         row.parent.clone().map(|parent| Fact::ChildOf { parent, call, role: None }),
     ];
@@ -191,45 +226,42 @@ fn tell(row: &Session, path: &Path, out: &mut Emitter<'_>) {
 }
 
 struct Message {
-    rowid: i64,
     id: String,
     role: String,
     parts: Vec<u8>,
     model: Option<String>,
     provider: Option<String>,
-    created: i64,
+    created: Option<i64>,
     is_summary: bool,
 }
 
-fn messages(
-    database: &mut Database,
-    session: &str,
-    after: i64,
-) -> Result<Vec<Message>, ForeignError> {
+fn messages(database: &mut Database, page: &[i64]) -> Result<Vec<Got<Message>>, ForeignError> {
     let columns = database.columns("messages")?;
     let column = |name: &'static str| if columns.contains(name) { name } else { "NULL" };
     let sql = format!(
-        "SELECT rowid, id, role, CAST(parts AS BLOB), model, {}, created_at, {} FROM messages \
-         WHERE session_id = ?1 AND rowid > ?2 ORDER BY rowid LIMIT {PAGE}",
+        "SELECT {}, {}, CAST({} AS BLOB), {}, {}, {}, {} FROM messages WHERE rowid = ?1",
+        column("id"),
+        column("role"),
+        column("parts"),
+        column("model"),
         column("provider"),
+        column("created_at"),
         column("is_summary_message")
     );
-    database.page(|connection| {
-        let mut query = connection.prepare(&sql)?;
-        let rows = query.query_map((session, after), |row| {
-            Ok(Message {
-                rowid: row.get(0)?,
-                id: row.get(1)?,
-                role: row.get(2)?,
-                parts: row.get(3)?,
-                model: row.get(4)?,
-                provider: row.get(5)?,
-                created: row.get(6)?,
-                is_summary: row.get::<_, Option<i64>>(7)?.unwrap_or(0) != 0,
-            })
-        })?;
-        rows.collect()
-    })
+    let message = |row: &Row<'_>| Message {
+        id: text(row, 0).unwrap_or_default(),
+        role: text(row, 1).unwrap_or_default(),
+        parts: row.get(2).unwrap_or_default(),
+        model: text(row, 3),
+        provider: text(row, 4),
+        created: number(row, 5),
+        is_summary: number(row, 6).is_some_and(|flag| flag != 0),
+    };
+    let read = database.page(|connection| {
+        let rows = page.iter().map(|&rowid| Got::of(connection, &sql, rowid, message));
+        rows.collect::<rusqlite::Result<Vec<_>>>()
+    })?;
+    Ok(read.into_iter().flatten().collect())
 }
 
 #[derive(Deserialize)]
@@ -288,17 +320,29 @@ struct Said {
 impl Reader {
     fn take(&mut self, message: &Message, out: &mut Emitter<'_>) {
         let origin = Origin { id: Some(message.id.clone()), ..Origin::default() };
-        let meta = Meta { at: Some(at(message.created)), origin, ..Meta::default() };
+        let meta = Meta { at: message.created.map(at), origin, ..Meta::default() };
         let text = String::from_utf8_lossy(&message.parts);
         let Ok(parts) = serde_json::from_str::<Vec<&RawValue>>(&text) else {
             let sentence = "The parts of a message are no JSON.";
             out.found("torn-element", Severity::Damage, &meta.origin, sentence, "It was left out.");
             return;
         };
+        if !matches!(message.role.as_str(), "assistant" | "user" | "tool" | "system") {
+            let sentence = "A message does not say whose it is.";
+            let done = "It was read as one of the person's.";
+            out.found("unknown-record", Severity::Note, &meta.origin, sentence, done);
+        }
         let mut said = Said::default();
+        let is_reply = message.role == "assistant";
         for raw in parts {
-            if !said.part(raw, message.role == "assistant") {
+            let mended = Mended::default();
+            if !said.part(raw, &mended, is_reply) {
                 out.custom("crush.part", raw, meta.clone());
+                continue;
+            }
+            mended.tell("crush.part", raw.get(), &meta, out);
+            if said.drop_misplaced(is_reply) {
+                misplaced("crush.part", raw, &meta, out);
             }
         }
         let is_summary = self.summary.as_deref() == Some(message.id.as_str());
@@ -354,10 +398,25 @@ impl Reader {
 }
 
 impl Said {
+    /// Takes out what the side that speaks never says; says whether there was something.
+    fn drop_misplaced(&mut self, is_reply: bool) -> bool {
+        let (shown, reply, results) = (&mut self.shown, &mut self.reply, &mut self.results);
+        if is_reply {
+            let any = !shown.is_empty() || !results.is_empty();
+            shown.clear();
+            results.clear();
+            any
+        } else {
+            let any = !reply.is_empty();
+            reply.clear();
+            any
+        }
+    }
+
     /// Takes one part; says whether it has a counterpart here.
-    fn part(&mut self, raw: &RawValue, is_reply: bool) -> bool {
+    fn part(&mut self, raw: &RawValue, mended: &Mended, is_reply: bool) -> bool {
         let Ok(Wrapped { kind, data }) = serde_json::from_str(raw.get()) else { return false };
-        let Ok(data) = serde_json::from_str::<Data>(data.get()) else { return false };
+        let Some(data) = mended.parse::<Data>(data.get()) else { return false };
         match (kind.as_str(), data.text) {
             ("text", Some(text)) if is_reply => self.reply.push(AssistantBlock::Text { text }),
             ("text", Some(text)) => {

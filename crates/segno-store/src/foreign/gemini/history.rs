@@ -7,7 +7,8 @@ use super::super::chain::{Answer, Chain};
 use super::super::emitter::{Emitter, Meta};
 use super::super::item::{Fact, Origin};
 use super::super::lines::unknown_shape;
-use super::shape::{Facts, Message, Part, Record, ToolCall, key, outcome, parts};
+use super::super::mend::Mended;
+use super::shape::{Facts, Message, Part, Parts, Record, ToolCall, key, outcome};
 use segno_model::finding::Severity;
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, Child, ChildState, ContextEdit, Established, ModelRef,
@@ -67,7 +68,8 @@ impl History {
 
     /// One record. False when it has a shape that is not known.
     pub(super) fn record(&mut self, json: &str, origin: &Origin, out: &mut Emitter<'_>) -> bool {
-        let Ok(record) = serde_json::from_str::<Record<'_>>(json) else { return false };
+        let mended = Mended::default();
+        let Some(record) = mended.parse::<Record<'_>>(json) else { return false };
         if let Some(id) = record.rewind_to {
             self.close(out);
             self.rewind(&id, origin, out);
@@ -105,7 +107,9 @@ impl History {
 
     fn facts(&mut self, json: &str, origin: &Origin, out: &mut Emitter<'_>) {
         self.close(out);
-        let facts = serde_json::from_str::<Facts<'_>>(json).unwrap_or_default();
+        let mended = Mended::default();
+        let facts = mended.parse::<Facts<'_>>(json).unwrap_or_default();
+        mended.found(origin, out);
         self.tell(&facts, out);
         if let Ok(raw) = serde_json::from_str::<&RawValue>(json) {
             let meta = Meta { origin: origin.clone(), ..Meta::default() };
@@ -131,7 +135,10 @@ impl History {
     }
 
     fn set(&mut self, set: &RawValue, json: &str, origin: &Origin, out: &mut Emitter<'_>) -> bool {
-        let Ok(facts) = serde_json::from_str::<Facts<'_>>(set.get()) else { return false };
+        let mended = Mended::default();
+        let Some(facts) = mended.parse::<Facts<'_>>(set.get()) else { return false };
+        let meta = Meta { origin: origin.clone(), ..Meta::default() };
+        mended.tell("gemini.set", json, &meta, out);
         self.tell(&facts, out);
         match facts.messages {
             Some(messages) => {
@@ -177,13 +184,14 @@ impl History {
     fn replace(&mut self, messages: &[&RawValue], origin: &Origin, out: &mut Emitter<'_>) {
         if let [only] = messages
             && !self.order.is_empty()
-            && read(only).is_some_and(|message| is_surroundings(&message))
+            && Mended::default().parse(only.get()).is_some_and(|message| is_surroundings(&message))
         {
             return;
         }
         let mut same = 0;
         for raw in messages {
-            let Some(message) = read(raw) else {
+            let mended = Mended::default();
+            let Some(message) = mended.parse::<Message<'_>>(raw.get()) else {
                 unknown_shape("gemini.message", raw.get(), origin, out);
                 continue;
             };
@@ -202,6 +210,8 @@ impl History {
             }
             let origin = Origin { id: Some(message.id.clone()), ..origin.clone() };
             self.message(&message, raw, &origin, out);
+            let meta = meta(&message, &origin, false);
+            mended.tell("gemini.message", raw.get(), &meta, out);
             same = self.order.len();
         }
         if same < self.order.len() {
@@ -217,7 +227,7 @@ impl History {
         origin: &Origin,
         out: &mut Emitter<'_>,
     ) -> bool {
-        let Some(parts) = parts(message.content) else { return false };
+        let parts = &message.content;
         let responses: Vec<_> =
             parts.iter().filter_map(|part| part.function_response.as_ref()).collect();
         if responses.is_empty() || responses.len() < parts.len() || message.kind != "user" {
@@ -252,7 +262,8 @@ impl History {
     /// Hands on the message that was open: it is not written again.
     fn close(&mut self, out: &mut Emitter<'_>) {
         let Some(open) = self.open.take() else { return };
-        let Ok(message) = serde_json::from_str::<Message<'_>>(&open.json) else {
+        let mended = Mended::default();
+        let Some(message) = mended.parse::<Message<'_>>(&open.json) else {
             return unknown_shape("gemini.message", &open.json, &open.origin, out);
         };
         let Ok(raw) = serde_json::from_str::<&RawValue>(&open.json) else { return };
@@ -260,7 +271,9 @@ impl History {
         if self.is_answered(&message, &origin, out) || self.is_rewritten(&message, &origin, out) {
             return;
         }
+        let meta = meta(&message, &origin, false);
         self.message(&message, raw, &origin, out);
+        mended.tell("gemini.message", raw.get(), &meta, out);
     }
 
     /// Whether a message was read before, and others after it: then only what is new in it is handed on.
@@ -288,8 +301,7 @@ impl History {
             self.newest = Some(seq);
             self.results(late.into_iter(), origin, false, out);
         } else {
-            let blocks = parts(message.content).unwrap_or_default();
-            let content = blocks.iter().filter_map(Part::block).collect();
+            let content = message.content.iter().filter_map(Part::block).collect();
             let edit = ContextEdit {
                 target: place.first,
                 edit: "replace".to_owned(),
@@ -313,11 +325,10 @@ impl History {
         let copy = !self.known.insert(id);
         let meta = meta(message, origin, copy);
         let before = self.newest;
-        let content = parts(message.content);
-        match (message.kind.as_str(), content) {
-            ("user", Some(parts)) => self.user(&parts, meta, out),
-            ("gemini", Some(parts)) => self.reply(message, &parts, meta, out),
-            ("info" | "error" | "warning", _) => {
+        match message.kind.as_str() {
+            "user" => self.user(&message.content, meta, out),
+            "gemini" => self.reply(message, &message.content, meta, out),
+            "info" | "error" | "warning" => {
                 out.custom(&format!("gemini.{}", message.kind), raw, meta);
             }
             _ => unknown_shape("gemini.message", raw.get(), origin, out),
@@ -411,7 +422,11 @@ impl History {
     ) {
         for call in calls {
             let Some(outcome) = outcome(&call.status) else { continue };
-            let parts = parts(call.result).unwrap_or_default();
+            let mended = Mended::default();
+            let parts = call.result.and_then(|raw| mended.parse::<Parts<'_>>(raw.get()));
+            let parts = parts.unwrap_or_default();
+            let meta = Meta { origin: origin.clone(), ..Meta::default() };
+            mended.tell("gemini.result", call.result.map_or("", RawValue::get), &meta, out);
             let told = parts.iter().filter_map(|part| part.function_response.as_ref());
             let texts: Vec<String> = told.map(|response| response.content().0).collect();
             let said = key(&texts.concat());
@@ -438,10 +453,6 @@ impl History {
 fn meta(message: &Message<'_>, origin: &Origin, copy: bool) -> Meta {
     let at = message.timestamp.as_deref().and_then(Timestamp::parse);
     Meta { at, origin: origin.clone(), copy, ..Meta::default() }
-}
-
-fn read<'a>(raw: &'a RawValue) -> Option<Message<'a>> {
-    serde_json::from_str(raw.get()).ok()
 }
 
 /// A piece of a reply; calls that are told with their results come from there.
@@ -472,7 +483,7 @@ fn model(message: &Message<'_>) -> ModelRef {
 
 /// What a message says, in a form that its copies share: its words and the calls in it.
 fn said(message: &Message<'_>) -> u64 {
-    let parts = parts(message.content).unwrap_or_default();
+    let parts = &message.content;
     let own = |part: &&Part<'_>| part.thought != Some(true);
     let text: String = parts.iter().filter(own).filter_map(|part| part.text.as_deref()).collect();
     let within = parts.iter().filter_map(|part| part.function_call.as_ref()?.id.clone());
@@ -485,7 +496,7 @@ fn said(message: &Message<'_>) -> u64 {
 }
 
 fn is_surroundings(message: &Message<'_>) -> bool {
-    let parts = parts(message.content).unwrap_or_default();
+    let parts = &message.content;
     let text = parts.iter().find_map(|part| part.text.as_deref()).unwrap_or_default();
     matches!(notice(text), Some("context"))
 }

@@ -4,8 +4,11 @@
 //! before.
 
 use segno_model::record::{Block, Outcome, Text, Usage};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A line: facts, a change of facts or of all messages, a way back, or a message.
@@ -42,12 +45,10 @@ pub(super) struct Message<'a> {
     #[serde(rename = "type")]
     pub(super) kind: String,
     #[serde(borrow)]
-    pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "lenient")]
+    pub(super) content: Parts<'a>,
+    #[serde(borrow)]
     pub(super) tool_calls: Option<Vec<ToolCall<'a>>>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) thoughts: Option<Vec<Thought>>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) tokens: Option<Tokens>,
     pub(super) model: Option<String>,
 }
@@ -81,15 +82,6 @@ pub(super) struct Tokens {
     cached: u64,
     thoughts: Option<u64>,
     tool: Option<u64>,
-}
-
-fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    let raw = <&RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(raw.get()).ok())
 }
 
 impl Tokens {
@@ -163,23 +155,65 @@ pub(super) struct FileData {
     file_uri: String,
 }
 
-/// Content: a text, a part, or a list of both; none when it is something else.
-pub(super) fn parts<'a>(content: Option<&'a RawValue>) -> Option<Vec<Part<'a>>> {
-    let json = content.map_or("[]", RawValue::get);
-    let one = |json: &'a str| match json.as_bytes().first() {
-        Some(b'"') => {
-            let text = serde_json::from_str::<String>(json).ok()?;
-            Some(Part { text: Some(text), ..Part::default() })
+/// Content: a text, a part, or a list of both.
+#[derive(Default)]
+pub(super) struct Parts<'a>(Vec<Part<'a>>);
+
+impl<'a> std::ops::Deref for Parts<'a> {
+    type Target = [Part<'a>];
+
+    fn deref(&self) -> &[Part<'a>] {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PartsVisitor { in_list: false }).map(Self)
+    }
+}
+
+/// One of a list.
+struct OfList<'a>(Vec<Part<'a>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for OfList<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PartsVisitor { in_list: true }).map(Self)
+    }
+}
+
+struct PartsVisitor {
+    in_list: bool,
+}
+
+impl<'de> Visitor<'de> for PartsVisitor {
+    type Value = Vec<Part<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or pieces of content")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+        Ok(Vec::new())
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(vec![Part { text: Some(text.to_owned()), ..Part::default() }])
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        Part::deserialize(MapAccessDeserializer::new(map)).map(|part| vec![part])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        if self.in_list {
+            return Err(de::Error::invalid_type(Unexpected::Seq, &self));
         }
-        _ => serde_json::from_str::<Part<'a>>(json).ok(),
-    };
-    match json.as_bytes().first() {
-        Some(b'[') => {
-            let list = serde_json::from_str::<Vec<&'a RawValue>>(json).ok()?;
-            list.into_iter().map(|part| one(part.get())).collect()
+        let mut parts = Vec::new();
+        while let Some(OfList(some)) = list.next_element()? {
+            parts.extend(some);
         }
-        Some(b'n') => Some(Vec::new()),
-        _ => one(json).map(|part| vec![part]),
+        Ok(parts)
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::foreign::chain::{Answer, Chain};
 use crate::foreign::emitter::{Emitter, Meta};
+use crate::foreign::mend::Mended;
 use segno_model::Body;
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, ContextEdit, ModelRef, Text, ToolCall,
@@ -16,8 +17,7 @@ use serde_json::value::RawValue;
 pub(super) struct Said<'a> {
     pub(super) id: Option<String>,
     pub(super) role: String,
-    #[serde(default)]
-    pub(super) created: i64,
+    pub(super) created: Option<i64>,
     #[serde(borrow)]
     pub(super) content: Vec<&'a RawValue>,
     #[serde(default)]
@@ -118,7 +118,12 @@ pub(super) fn emit(
     };
     let (mut shown, mut reply, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
     for raw in &said.content {
-        match part(raw) {
+        let mended = Mended::default();
+        let part = part(raw, &mended);
+        if !matches!(part, Part::Kept(_)) {
+            mended.tell("goose.part", raw.get(), meta, out);
+        }
+        match part {
             Part::Result(answer) => nodes.push(chain.result(answer, meta.clone(), out)),
             Part::Said(block) => reply.push(block),
             Part::Shown(Block::Text { text: Text::Inline(text) }) if is_reply => {
@@ -147,8 +152,8 @@ pub(super) fn emit(
     true
 }
 
-fn part(raw: &RawValue) -> Part {
-    let Ok(row) = serde_json::from_str::<Row<'_>>(raw.get()) else {
+fn part(raw: &RawValue, mended: &Mended) -> Part {
+    let Some(row) = mended.parse::<Row<'_>>(raw.get()) else {
         return Part::Kept("unknown".to_owned());
     };
     let audience = row.annotations.and_then(|annotations| annotations.audience);
@@ -210,7 +215,7 @@ fn result(id: String, result: Outcome<'_>) -> Part {
         Ok(value) => (value.content, value.is_error.unwrap_or(false)),
         Err(_) => (serde_json::from_str(raw.get()).unwrap_or_else(|_| vec![raw]), false),
     };
-    let block = |raw: &RawValue| match part(raw) {
+    let block = |raw: &RawValue| match part(raw, &Mended::default()) {
         Part::Shown(block) => Some(block),
         Part::Kept(kind) if kind == "shown" => None,
         _ => Some(Block::text(raw.get())),

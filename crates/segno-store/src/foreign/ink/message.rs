@@ -5,6 +5,7 @@
 use crate::foreign::blocks::shown;
 use crate::foreign::chain::{Answer, Chain};
 use crate::foreign::emitter::{Emitter, Meta};
+use crate::foreign::mend::Mended;
 use segno_model::record::{
     self, AssistantBlock, AssistantMessage, Block, Child, ChildState, ModelRef, StopReason,
     ToolCall,
@@ -96,12 +97,16 @@ pub(super) fn emit(
     chain: &mut Chain,
     out: &mut Emitter<'_>,
 ) -> Option<(Seq, u32)> {
-    let row: Row<'_> = serde_json::from_str(raw.get()).ok()?;
+    let mended = Mended::default();
+    let row: Row<'_> = mended.parse(raw.get())?;
+    mended.tell("ink.message", raw.get(), meta, out);
     let first = match (row.role.as_str(), &row.results) {
         ("assistant", _) => reply(row, meta, chain, out)?,
         (_, Some(_)) => return results(row.results.unwrap_or_default(), meta, chain, out),
         ("toolResult" | "tool", None) => {
-            let result = serde_json::from_str(raw.get()).ok()?;
+            let mended = Mended::default();
+            let result = mended.parse(raw.get())?;
+            mended.tell("ink.message", raw.get(), meta, out);
             return results(vec![result], meta, chain, out);
         }
         ("user", None) => chain.user(shown(row.content?), None, meta.clone(), out),
@@ -116,11 +121,7 @@ fn reply(row: Row<'_>, meta: &Meta, chain: &mut Chain, out: &mut Emitter<'_>) ->
         vec![AssistantBlock::Text { text: serde_json::from_str(raw.get()).ok()? }]
     } else {
         let pieces: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
-        let unknown: Vec<&&RawValue> = pieces.iter().filter(|raw| block(raw).is_none()).collect();
-        for raw in unknown {
-            out.custom("ink.block", raw, meta.clone());
-        }
-        pieces.iter().map(|raw| block(raw).unwrap_or(AssistantBlock::Unknown)).collect()
+        pieces.into_iter().map(|raw| block(raw, meta, out)).collect()
     };
     let mut reply = AssistantMessage::new(&model(row.provider, row.model), content);
     reply.usage = row.usage.map(Into::into);
@@ -128,8 +129,18 @@ fn reply(row: Row<'_>, meta: &Meta, chain: &mut Chain, out: &mut Emitter<'_>) ->
     Some(chain.reply(reply, meta.clone(), out))
 }
 
-fn block(raw: &RawValue) -> Option<AssistantBlock> {
-    let piece: Piece<'_> = serde_json::from_str(raw.get()).ok()?;
+/// A piece of a reply; one that is not known, or not all of it, is kept as it is.
+fn block(raw: &RawValue, meta: &Meta, out: &mut Emitter<'_>) -> AssistantBlock {
+    let mended = Mended::default();
+    let Some(block) = mended.parse(raw.get()).and_then(known) else {
+        out.custom("ink.block", raw, meta.clone());
+        return AssistantBlock::Unknown;
+    };
+    mended.tell("ink.block", raw.get(), meta, out);
+    block
+}
+
+fn known(piece: Piece<'_>) -> Option<AssistantBlock> {
     match piece.kind.as_str() {
         "text" => piece.text.map(AssistantBlock::text),
         "thinking" => Some(AssistantBlock::Thinking {

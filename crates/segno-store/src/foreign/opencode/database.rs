@@ -9,7 +9,7 @@ use super::super::input::ForeignError;
 use super::super::item::{Fact, Origin};
 use super::super::lines::readable;
 use super::super::locate::{Located, Stamp};
-use super::super::sqlite::{self, Database};
+use super::super::sqlite::{self, Database, Got, number, text};
 use super::facts;
 use super::first::{Messages, Stored};
 use super::reply::task;
@@ -19,7 +19,7 @@ use rusqlite::{Connection, Row};
 use segno_model::finding::Severity;
 use segno_model::{Body, Timestamp};
 use serde::Deserialize;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -46,57 +46,82 @@ pub(super) fn is_ours(path: &Path) -> bool {
             || has("session_message", &["session_id", "seq", "data"]))
 }
 
-/// The sessions of a database.
-pub(super) fn locate(path: &Path) -> Result<Vec<Located>, ForeignError> {
-    let mut database = sqlite::open(path)?;
-    let ino = fs::metadata(path).map_or(0, |meta| meta.ino());
-    let sizes = sizes(&mut database)?;
-    let (mut found, mut known) = (Vec::new(), HashSet::new());
-    for table in SESSIONS {
-        for (id, parent, archived, updated) in sessions(&mut database, table)? {
-            if !known.insert(id.clone()) {
-                continue;
-            }
-            let bytes = sizes.get(&id).copied().unwrap_or_default();
-            let modified_ns = updated.saturating_mul(1_000_000);
-            found.push(Located {
-                agent: Agent::OpenCode,
-                path: path.to_owned(),
-                key: Some(id.clone()),
-                id: Some(id),
-                parent,
-                archived,
-                stamp: Stamp { bytes, modified_ns, ino },
-            });
-        }
-    }
-    Ok(found)
+/// What was found in a database.
+pub(super) struct Listed {
+    pub(super) sessions: Vec<Located>,
+    /// Sessions whose rows are lost: what was said in them is not.
+    pub(super) rowless: Vec<Located>,
+    /// What could not be listed.
+    pub(super) lost: Option<ForeignError>,
 }
 
-type SessionRow = (String, Option<String>, bool, i64);
-
-fn sessions(database: &mut Database, table: &str) -> Result<Vec<SessionRow>, ForeignError> {
-    let columns = database.columns(table)?;
-    if columns.is_empty() {
-        return Ok(Vec::new());
+/// The sessions of a database.
+pub(super) fn locate(path: &Path) -> Result<Listed, ForeignError> {
+    let mut database = sqlite::open(path)?;
+    let ino = fs::metadata(path).map_or(0, |meta| meta.ino());
+    let (sizes, said_in) = sizes(&mut database)?;
+    let located = |row: SessionRow| Located {
+        agent: Agent::OpenCode,
+        path: path.to_owned(),
+        stamp: Stamp {
+            bytes: sizes.get(&row.id).copied().unwrap_or_default(),
+            modified_ns: row.updated.saturating_mul(1_000_000),
+            ino,
+        },
+        key: Some(row.id.clone()),
+        id: Some(row.id),
+        parent: row.parent,
+        archived: row.archived,
+    };
+    let (mut known, mut any, mut lost) = (HashSet::new(), false, None);
+    let mut found = Vec::new();
+    for table in SESSIONS {
+        if !database.columns(table)?.contains("id") {
+            continue;
+        }
+        any = true;
+        let (rows, damaged) = sessions(&mut database, table)?;
+        let nameless = rows.iter().filter(|row| row.is_none()).count();
+        lost = lost.or(database.lost(table, nameless, damaged));
+        let rows = rows.into_iter().flatten();
+        found.extend(rows.filter(|row| known.insert(row.id.clone())).map(located));
     }
-    let column =
-        |name: &str| if columns.contains(name) { name.to_owned() } else { "NULL".to_owned() };
-    let [parent, archived, updated] = ["parent_id", "time_archived", "time_updated"].map(column);
-    let query = format!(
-        "SELECT id, {parent}, {archived} IS NOT NULL, {updated} FROM {table} ORDER BY rowid"
-    );
-    database.page(|connection| {
-        let mut rows = connection.prepare(&query)?;
-        let rows = rows.query_map([], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, Option<i64>>(3)?.unwrap_or(0)))
-        })?;
-        rows.collect()
+    if !any && !database.is_blank()? {
+        return Err(database.lacks("a table `session` with a column `id`".to_owned()));
+    }
+    let left = said_in.iter().filter(|id| !known.contains(*id));
+    let row = |id: &String| SessionRow { id: id.clone(), ..SessionRow::default() };
+    Ok(Listed { sessions: found, rowless: left.map(row).map(located).collect(), lost })
+}
+
+#[derive(Default)]
+struct SessionRow {
+    id: String,
+    parent: Option<String>,
+    archived: bool,
+    updated: i64,
+}
+
+fn sessions(
+    database: &mut Database,
+    table: &str,
+) -> Result<(Vec<Option<SessionRow>>, bool), ForeignError> {
+    let columns = ["id", "parent_id", "time_archived", "time_updated"];
+    database.rows(table, &columns, |row| {
+        Some(SessionRow {
+            id: text(row, 1)?,
+            parent: text(row, 2),
+            archived: text(row, 3).is_some(),
+            updated: number(row, 4).unwrap_or(0),
+        })
     })
 }
 
-/// How many rows and events each session has: grows with everything that is written.
-fn sizes(database: &mut Database) -> Result<HashMap<String, u64>, ForeignError> {
+/// How many rows and events each session has, which grows with everything that is written; and the sessions
+/// in which something was said.
+fn sizes(
+    database: &mut Database,
+) -> Result<(HashMap<String, u64>, BTreeSet<String>), ForeignError> {
     const COUNTS: [(&str, &str, &str); 6] = [
         ("message", "session_id", "count(*)"),
         ("part", "session_id", "count(*)"),
@@ -105,21 +130,16 @@ fn sizes(database: &mut Database) -> Result<HashMap<String, u64>, ForeignError> 
         ("session_inbox", "session_id", "count(*)"),
         ("event_sequence", "aggregate_id", "sum(seq)"),
     ];
-    let mut sizes = HashMap::new();
+    let (mut sizes, mut said_in) = (HashMap::new(), BTreeSet::new());
     for (table, session, count) in COUNTS {
-        if !database.columns(table)?.contains(session) {
-            continue;
-        }
-        let query = format!("SELECT {session}, {count} FROM {table} GROUP BY {session}");
-        let counted: Vec<(String, i64)> = database.page(|connection| {
-            let mut rows = connection.prepare(&query)?;
-            rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
-        })?;
-        for (id, rows) in counted {
-            *sizes.entry(id).or_default() += u64::try_from(rows).unwrap_or_default();
+        for (id, rows) in database.counts(table, session, count)? {
+            if MESSAGES.contains(&table) {
+                said_in.insert(id.clone());
+            }
+            *sizes.entry(id).or_default() += rows;
         }
     }
-    Ok(sizes)
+    Ok((sizes, said_in))
 }
 
 /// Reads one session.
@@ -130,39 +150,49 @@ pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), Forei
         None => only_session(&mut database)?,
     };
     let about = about(&mut database, &key)?;
-    let reader = Reader { database, key, revert: about.revert.clone() };
+    let is_lost = about.is_none();
+    let about = about.unwrap_or_else(|| About { id: key.clone(), ..About::default() });
+    let mut reader = Reader { database, key, revert: about.revert.clone() };
+    if is_lost {
+        if reader.is_gone()? {
+            return Err(reader.database.lacks("the session's row".to_owned()));
+        }
+        sqlite::tell_lost_row(SESSIONS[1], out);
+    }
     facts(&about, out);
     reader.read(out)
 }
 
 fn only_session(database: &mut Database) -> Result<String, ForeignError> {
-    let mut sessions = locate(database.path())?;
+    let mut sessions = locate(database.path())?.sessions;
     match sessions.len() {
         1 => Ok(sessions.remove(0).key.unwrap_or_default()),
-        count => Err(ForeignError::Incomplete {
-            path: database.path().to_owned(),
-            needs: format!("the id of one of its {count} sessions"),
-        }),
+        count => Err(database.lacks(format!("the id of one of its {count} sessions"))),
     }
 }
 
-fn about(database: &mut Database, key: &str) -> Result<About, ForeignError> {
+/// The session's row; none when it is lost.
+fn about(database: &mut Database, key: &str) -> Result<Option<About>, ForeignError> {
     for table in SESSIONS {
-        if database.columns(table)?.is_empty() {
+        if !database.columns(table)?.contains("id") {
             continue;
         }
-        let query = format!("SELECT * FROM {table} WHERE id = ?1");
-        let found = database.page(|connection| {
-            let mut rows = connection.prepare(&query)?;
-            let mut found = rows.query_map([key], |row| Ok(about_of(row)))?;
-            found.next().transpose()
-        })?;
-        if let Some(about) = found {
-            return Ok(about);
+        // By the index; where that is damaged, by the table itself.
+        for hint in ["", "NOT INDEXED"] {
+            let query = format!("SELECT * FROM {table} {hint} WHERE id = ?1");
+            let found = database.page(|connection| {
+                let mut rows = connection.prepare(&query)?;
+                let mut found = rows.query_map([key], |row| Ok(about_of(row)))?;
+                found.next().transpose()
+            });
+            match found {
+                Err(e) if sqlite::is_damage(&e) => {}
+                Ok(None) => break,
+                found => return found,
+            }
         }
     }
-    let needs = "the session's row".to_owned();
-    Err(ForeignError::Incomplete { path: database.path().to_owned(), needs })
+    Ok(None)
 }
 
 /// A column that another version does not have is not there.
@@ -198,15 +228,61 @@ struct Raw {
     data: Vec<u8>,
 }
 
-/// A row that was asked for.
-enum Got {
-    Row(Raw),
-    /// It lies where the database is damaged.
-    Bad(i64),
-}
+/// The tables of messages, those of the first engine first.
+const MESSAGES: [&str; 2] = ["message", "session_message"];
 
 impl Reader {
+    /// Whether nothing of the session is left.
+    fn is_gone(&mut self) -> Result<bool, ForeignError> {
+        for table in MESSAGES {
+            if self.database.columns(table)?.contains("session_id")
+                && !self.database.numbers(table, "session_id", &self.key)?.0.is_empty()
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells of tables and columns that this version of OpenCode calls by other names.
+    fn check(&mut self, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
+        const NEEDED: [(&str, &[&str]); 3] = [
+            ("message", &["id", "session_id", "data"]),
+            ("part", &["message_id", "data"]),
+            ("session_message", &["session_id", "data"]),
+        ];
+        let mut there = Vec::new();
+        for (table, needed) in NEEDED {
+            let columns = self.database.columns(table)?;
+            if columns.is_empty() {
+                continue;
+            }
+            there.push(table);
+            for column in needed.iter().filter(|column| !columns.contains(**column)) {
+                let sentence = format!("The table {table} has no column {column}.");
+                let done = "What stands there is not read: this version of OpenCode is not known.";
+                out.found("bad-table", Severity::Damage, &Origin::default(), &sentence, done);
+            }
+        }
+        if !there.iter().any(|table| MESSAGES.contains(table)) {
+            return Err(self.database.lacks("a table `message` or `session_message`".to_owned()));
+        }
+        // Tables that come in pairs, the missing one of which is read.
+        for (one, missing) in
+            [("message", "part"), ("part", "message"), ("session_input", "session_message")]
+        {
+            if self.database.columns(one)?.is_empty() || there.contains(&missing) {
+                continue;
+            }
+            let sentence = format!("There is a table {one} and no table {missing}.");
+            let done = "What stands there is not read: this version of OpenCode is not known.";
+            out.found("bad-table", Severity::Damage, &Origin::default(), &sentence, done);
+        }
+        Ok(())
+    }
+
     fn read(mut self, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
+        self.check(out)?;
         let first = self.rowids("message", "time_created", out)?;
         let second = self.rowids("session_message", "seq", out)?;
         let mut bytes = 0;
@@ -224,11 +300,16 @@ impl Reader {
     /// Whether a session that has rows of both engines goes on in the second one.
     fn is_migrated(&mut self, out: &mut Emitter<'_>) -> Result<bool, ForeignError> {
         let key = &self.key;
-        let newest =
-            |table: &str| format!("(SELECT max(time_updated) FROM {table} WHERE session_id = ?1)");
-        let (first, second) = (newest("message"), newest("session_message"));
-        let query = format!("SELECT {second} >= {first}");
-        let migrated = self.database.page(|c| c.query_row(&query, [key], |row| row.get(0)))?;
+        let mut newest = [0, 0];
+        for (newest, table) in newest.iter_mut().zip(MESSAGES) {
+            if self.database.columns(table)?.contains("time_updated") {
+                let query = format!("SELECT max(time_updated) FROM {table} WHERE session_id = ?1");
+                let found =
+                    self.database.page(|c| c.query_row(&query, [key], |row| Ok(number(row, 0))));
+                *newest = found.ok().flatten().unwrap_or(0);
+            }
+        }
+        let migrated = newest[1] >= newest[0];
         let sentence = "The session has messages of both of OpenCode's engines.";
         let done = if migrated {
             "Those of the second engine were read: they are the newer ones."
@@ -246,40 +327,69 @@ impl Reader {
         order: &str,
         out: &mut Emitter<'_>,
     ) -> Result<Vec<(i64, i64)>, ForeignError> {
-        if self.database.columns(table)?.is_empty() {
+        let columns = self.database.columns(table)?;
+        if !columns.contains("session_id") {
             return Ok(Vec::new());
         }
-        let by = if table == "message" { "rowid" } else { order };
+        let order = if columns.contains(order) { order } else { "rowid" };
         let key = &self.key;
-        // By the index; where that is damaged, by the table itself, as far as it goes.
-        for hint in ["", "NOT INDEXED"] {
-            let query = format!("SELECT rowid, {order} FROM {table} {hint} WHERE session_id = ?1");
-            let (mut rows, failed) = self.database.page(|c| as_far(c, &query, key))?;
-            if failed && hint.is_empty() {
-                continue;
+        let query = format!("SELECT rowid, {order} FROM {table} WHERE session_id = ?1");
+        let row = |row: &Row<'_>| Ok((number(row, 0).unwrap_or_default(), number(row, 1)));
+        let by_index = self.database.page(|connection| {
+            let mut rows = connection.prepare(&query)?;
+            rows.query_map([key], row)?.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let mut rows = match by_index {
+            Err(e) if sqlite::is_damage(&e) => None,
+            rows => Some(rows?),
+        };
+        if rows.is_none() {
+            // The index is damaged, or the table: whatever can be found of that.
+            let wanted = ["session_id", order];
+            let row = |row: &Row<'_>| {
+                let rowid = number(row, 0).unwrap_or_default();
+                (text(row, 1), rowid, number(row, 2))
+            };
+            let (all, damaged) = self.database.rows(table, &wanted, row)?;
+            let ours = all.into_iter().filter(|(session, ..)| session.as_ref() == Some(key));
+            rows = Some(ours.map(|(_, rowid, order)| (rowid, order)).collect());
+            if damaged {
+                sqlite::tell_damaged(table, out);
             }
-            if failed {
-                let sentence = format!("The table {table} is damaged.");
-                let done = "The rows that could be found were read.";
-                out.found("bad-table", Severity::Damage, &Origin::default(), &sentence, done);
-            }
-            rows.sort_by_key(|row| if by == "rowid" { row.0 } else { row.1 });
-            return Ok(rows);
         }
-        Ok(Vec::new())
+        let rows = rows.unwrap_or_default();
+        // Where one does not say its place, that of writing is as good.
+        let placed = table != "message" && rows.iter().all(|(_, order)| order.is_some());
+        let mut rows: Vec<_> =
+            rows.into_iter().map(|(rowid, order)| (rowid, order.unwrap_or(rowid))).collect();
+        rows.sort_by_key(|row| if placed { row.1 } else { row.0 });
+        Ok(rows)
     }
 
     fn first(&mut self, rows: &[(i64, i64)], out: &mut Emitter<'_>) -> Result<u64, ForeignError> {
         let mut messages = Messages::new(self.revert.clone());
         let (order, by_id) = self.order(rows)?;
         let (mut bytes, mut at) = (0, 0);
+        let mut tables = Tables {
+            message: self.query("message")?,
+            part: self.query("part")?,
+            has_parts: self.database.columns("part")?.contains("message_id"),
+            parts: None,
+        };
         while at < order.len() && !out.is_stopped() {
             let page = &order[at..order.len().min(at + PAGE)];
-            let read = self.database.page(|c| first_page(c, page))?;
+            let read = match self.database.page(|c| first_page(c, &tables, page)) {
+                // The index of the parts is damaged, or their table: whatever can be found of that.
+                Err(e) if sqlite::is_damage(&e) && tables.parts.is_none() => {
+                    tables.parts = Some(self.parts(out)?);
+                    continue;
+                }
+                read => read?,
+            };
             at += read.len();
             for (message, mut parts) in read {
                 if by_id {
-                    parts.sort_by(|a, b| a.id().cmp(b.id()));
+                    parts.sort_by(|a, b| id_of(a).cmp(id_of(b)));
                 }
                 bytes += hand_on(message, parts, &mut messages, out);
             }
@@ -287,6 +397,20 @@ impl Reader {
         self.todos(&messages, out)?;
         messages.finish(out);
         Ok(bytes)
+    }
+
+    /// The numbers of all parts that can be found, by the ids of their messages.
+    fn parts(&mut self, out: &mut Emitter<'_>) -> Result<HashMap<String, Vec<i64>>, ForeignError> {
+        let row = |row: &Row<'_>| text(row, 1).zip(number(row, 0));
+        let (rows, damaged) = self.database.rows("part", &["message_id"], row)?;
+        if damaged {
+            sqlite::tell_damaged("part", out);
+        }
+        let mut parts: HashMap<_, Vec<i64>> = HashMap::new();
+        for (message, rowid) in rows.into_iter().flatten() {
+            parts.entry(message).or_default().push(rowid);
+        }
+        Ok(parts)
     }
 
     /// The order of messages, and whether parts go by id. Rows are written in the order of the session,
@@ -298,8 +422,9 @@ impl Reader {
         }
         let mut seen = HashSet::new();
         for page in written.chunks(PAGE) {
+            let query = self.query("message")?;
             let read = self.database.page(|c| {
-                page.iter().map(|&rowid| get(c, "message", rowid)).collect::<Result<Vec<_>, _>>()
+                page.iter().map(|&rowid| get(c, &query, rowid)).collect::<Result<Vec<_>, _>>()
             })?;
             for got in read.into_iter().flatten() {
                 let Got::Row(raw) = got else { continue };
@@ -317,11 +442,12 @@ impl Reader {
 
     fn second(&mut self, rows: &[(i64, i64)], out: &mut Emitter<'_>) -> Result<u64, ForeignError> {
         let mut session = Rows::new(self.revert.clone());
+        let query = self.query("session_message")?;
         let mut bytes = 0;
         let mut at = 0;
         while at < rows.len() && !out.is_stopped() {
             let page = &rows[at..rows.len().min(at + PAGE)];
-            let read = self.database.page(|c| second_page(c, page))?;
+            let read = self.database.page(|c| second_page(c, &query, page))?;
             at += read.len();
             for got in read.into_iter().flatten() {
                 let Some(raw) = got.told("session_message", out) else { continue };
@@ -334,15 +460,25 @@ impl Reader {
         Ok(bytes)
     }
 
+    /// What gives a row of a table by its number: what this version does not have is NULL.
+    fn query(&mut self, table: &str) -> Result<String, ForeignError> {
+        let columns = self.database.columns(table)?;
+        let column = |name: &'static str| if columns.contains(name) { name } else { "NULL" };
+        let (id, kind, data) = (column("id"), column("type"), column("data"));
+        Ok(format!("SELECT rowid, {id}, {kind}, {data} FROM {table} WHERE rowid = ?1"))
+    }
+
     fn todos(&mut self, messages: &Messages, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
-        if !self.database.columns("todo")?.contains("position") {
+        let columns = self.database.columns("todo")?;
+        if !["session_id", "position", "content", "status"].iter().all(|c| columns.contains(*c)) {
             return Ok(());
         }
         let key = &self.key;
         let query = "SELECT content, status FROM todo WHERE session_id = ?1 ORDER BY position";
         let todos: Vec<Todo> = self.database.page(|connection| {
             let mut rows = connection.prepare(query)?;
-            let todo = |row: &Row<'_>| Ok(Todo { content: row.get(0)?, status: row.get(1)? });
+            let text = |row: &Row<'_>, column| text(row, column).unwrap_or_default();
+            let todo = |row: &Row<'_>| Ok(Todo { content: text(row, 0), status: text(row, 1) });
             rows.query_map([key], todo)?.collect()
         })?;
         let task = task(&todos);
@@ -354,14 +490,17 @@ impl Reader {
 
     /// Prompts that were admitted and not delivered.
     fn pending(&mut self, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
-        const WAITING: [(&str, &str); 2] = [
+        // The table, the columns that must be there, and what waits there.
+        const WAITING: [(&str, &[&str], &str); 2] = [
             (
                 "session_input",
+                &["session_id", "prompt", "promoted_seq", "admitted_seq"],
                 "SELECT prompt FROM session_input WHERE session_id = ?1 AND promoted_seq IS NULL
                  ORDER BY admitted_seq",
             ),
             (
                 "session_inbox",
+                &["session_id", "payload", "type", "enqueued_seq"],
                 "SELECT payload FROM session_inbox WHERE session_id = ?1 AND type = 'user'
                  ORDER BY enqueued_seq",
             ),
@@ -371,18 +510,26 @@ impl Reader {
             text: String,
         }
         let mut waiting = Vec::new();
-        for (table, query) in WAITING {
-            if self.database.columns(table)?.is_empty() {
+        for (table, needed, query) in WAITING {
+            let columns = self.database.columns(table)?;
+            if !needed.iter().all(|column| columns.contains(*column)) {
                 continue;
             }
             let key = &self.key;
-            let prompts: Vec<String> = self.database.page(|connection| {
+            let prompts = self.database.page(|connection| {
                 let mut rows = connection.prepare(query)?;
-                rows.query_map([key], |row| row.get(0))?.collect()
-            })?;
+                rows.query_map([key], |row| Ok(text(row, 0)))?.collect::<rusqlite::Result<Vec<_>>>()
+            });
+            let prompts = match prompts {
+                Err(e) if sqlite::is_damage(&e) => {
+                    sqlite::tell_damaged(table, out);
+                    continue;
+                }
+                prompts => prompts?.into_iter().flatten(),
+            };
             let text =
                 |json: String| serde_json::from_str::<Prompt>(&json).map_or(json, |p| p.text);
-            waiting.extend(prompts.into_iter().map(text));
+            waiting.extend(prompts.map(text));
         }
         if !waiting.is_empty() {
             out.fact(Fact::Pending(waiting));
@@ -391,21 +538,25 @@ impl Reader {
     }
 }
 
-/// All rows until the first that cannot be read, and whether there was one.
-fn as_far(
-    connection: &Connection,
-    query: &str,
-    key: &str,
-) -> rusqlite::Result<(Vec<(i64, i64)>, bool)> {
-    let mut statement = connection.prepare(query)?;
-    let mut rows = statement.query([key])?;
-    let mut found = Vec::new();
-    loop {
-        match rows.next() {
-            Ok(Some(row)) => found.push((row.get(0)?, row.get(1)?)),
-            Ok(None) => return Ok((found, false)),
-            Err(e) if sqlite::is_corrupt(&e) => return Ok((found, true)),
-            Err(e) => return Err(e),
+/// How the tables of the first engine are read.
+struct Tables {
+    /// What gives a row of each by its number.
+    message: String,
+    part: String,
+    has_parts: bool,
+    /// The parts of each message, where the database cannot say it.
+    parts: Option<HashMap<String, Vec<i64>>>,
+}
+
+impl Tables {
+    fn parts_of(&self, connection: &Connection, message: &str) -> rusqlite::Result<Vec<i64>> {
+        match &self.parts {
+            _ if !self.has_parts => Ok(Vec::new()),
+            Some(parts) => Ok(parts.get(message).cloned().unwrap_or_default()),
+            None => {
+                let query = "SELECT rowid FROM part WHERE message_id = ?1 ORDER BY rowid";
+                connection.prepare_cached(query)?.query_map([message], |row| row.get(0))?.collect()
+            }
         }
     }
 }
@@ -413,21 +564,19 @@ fn as_far(
 /// Messages with their parts; fewer than were asked for when they are large.
 fn first_page(
     connection: &Connection,
+    tables: &Tables,
     rowids: &[i64],
-) -> rusqlite::Result<Vec<(Option<Got>, Vec<Got>)>> {
+) -> rusqlite::Result<Vec<(Option<Got<Raw>>, Vec<Got<Raw>>)>> {
     let (mut read, mut bytes) = (Vec::new(), 0);
     for &rowid in rowids {
-        let message = get(connection, "message", rowid)?;
+        let message = get(connection, &tables.message, rowid)?;
         let mut parts = Vec::new();
         if let Some(Got::Row(raw)) = &message {
-            let query = "SELECT rowid, 0 FROM part WHERE message_id = ?1";
-            let (mut rows, _) = as_far(connection, query, &raw.id)?;
-            rows.sort_unstable();
-            for (part, _) in rows {
-                parts.extend(get(connection, "part", part)?);
+            for part in tables.parts_of(connection, &raw.id)? {
+                parts.extend(get(connection, &tables.part, part)?);
             }
         }
-        bytes += message.iter().chain(&parts).map(Got::bytes).sum::<usize>();
+        bytes += message.iter().chain(&parts).map(bytes_of).sum::<usize>();
         read.push((message, parts));
         if bytes > PAGE_BYTES {
             break;
@@ -437,11 +586,15 @@ fn first_page(
 }
 
 /// Rows of the second engine; fewer than were asked for when they are large.
-fn second_page(connection: &Connection, rows: &[(i64, i64)]) -> rusqlite::Result<Vec<Option<Got>>> {
+fn second_page(
+    connection: &Connection,
+    query: &str,
+    rows: &[(i64, i64)],
+) -> rusqlite::Result<Vec<Option<Got<Raw>>>> {
     let (mut read, mut bytes) = (Vec::new(), 0);
     for &(rowid, _) in rows {
-        let got = get(connection, "session_message", rowid)?;
-        bytes += got.as_ref().map_or(0, Got::bytes);
+        let got = get(connection, query, rowid)?;
+        bytes += got.as_ref().map_or(0, bytes_of);
         read.push(got);
         if bytes > PAGE_BYTES {
             break;
@@ -451,54 +604,29 @@ fn second_page(connection: &Connection, rows: &[(i64, i64)]) -> rusqlite::Result
 }
 
 /// One row; none when it is not there any more.
-fn get(connection: &Connection, table: &str, rowid: i64) -> rusqlite::Result<Option<Got>> {
-    let kind = if table == "session_message" { "type" } else { "NULL" };
-    let query = format!("SELECT id, {kind}, data FROM {table} WHERE rowid = ?1");
-    let mut statement = connection.prepare_cached(&query)?;
-    let row = statement.query_row([rowid], |row| {
-        let bytes = |column: usize| -> rusqlite::Result<Vec<u8>> {
-            let value = row.get_ref(column)?;
-            Ok(value.as_bytes().unwrap_or_default().to_vec())
-        };
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let kind = Some(text(bytes(1)?)).filter(|kind| !kind.is_empty());
-        Ok(Raw { rowid, id: text(bytes(0)?), kind, data: bytes(2)? })
-    });
-    match row {
-        Ok(raw) => Ok(Some(Got::Row(raw))),
-        Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
-        Err(e) if sqlite::is_corrupt(&e) => Ok(Some(Got::Bad(rowid))),
-        Err(e) => Err(e),
+fn get(connection: &Connection, query: &str, rowid: i64) -> rusqlite::Result<Option<Got<Raw>>> {
+    Got::of(connection, query, rowid, |row| {
+        let data = row.get_ref(3).ok().and_then(|value| value.as_bytes().ok().map(<[u8]>::to_vec));
+        Raw {
+            rowid,
+            id: text(row, 1).unwrap_or_default(),
+            kind: text(row, 2).filter(|kind| !kind.is_empty()),
+            data: data.unwrap_or_default(),
+        }
+    })
+}
+
+fn id_of(got: &Got<Raw>) -> &str {
+    match got {
+        Got::Row(raw) => &raw.id,
+        Got::Bad(_) => "",
     }
 }
 
-impl Got {
-    fn id(&self) -> &str {
-        match self {
-            Self::Row(raw) => &raw.id,
-            Self::Bad(_) => "",
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Row(raw) => raw.data.len(),
-            Self::Bad(_) => 0,
-        }
-    }
-
-    /// The row; one that cannot be read is told.
-    fn told(self, table: &str, out: &mut Emitter<'_>) -> Option<Raw> {
-        match self {
-            Self::Row(raw) => Some(raw),
-            Self::Bad(rowid) => {
-                let sentence =
-                    format!("Row {rowid} of the table {table} lies where the database is damaged.");
-                let done = "It was left out; everything else of the session was read.";
-                out.found("bad-row", Severity::Damage, &Origin::default(), &sentence, done);
-                None
-            }
-        }
+fn bytes_of(got: &Got<Raw>) -> usize {
+    match got {
+        Got::Row(raw) => raw.data.len(),
+        Got::Bad(_) => 0,
     }
 }
 
@@ -515,8 +643,8 @@ impl Raw {
 
 /// Hands on a message with its parts, and says how long they are.
 fn hand_on(
-    message: Option<Got>,
-    parts: Vec<Got>,
+    message: Option<Got<Raw>>,
+    parts: Vec<Got<Raw>>,
     messages: &mut Messages,
     out: &mut Emitter<'_>,
 ) -> u64 {

@@ -6,6 +6,7 @@
 use super::super::calls::Calls;
 use super::super::emitter::{Emitter, Meta};
 use super::super::item::{Fact, Origin};
+use super::super::mend::Mended;
 use super::super::view::pos;
 use super::reply::{Reply, ReplyMeta, Thread, block};
 use super::shape::{Info, Part, Revert, at};
@@ -61,7 +62,8 @@ impl Messages {
         parts: &[Stored<'_>],
         out: &mut Emitter<'_>,
     ) {
-        let info = info(message, parts, out);
+        let mended = Mended::default();
+        let info = info(message, &mended, parts, out);
         let id = message.id.clone().or_else(|| info.id.clone()).unwrap_or_default();
         let origin = Origin { id: Some(id), ..message.origin.clone() };
         if self.taken_back_from(&origin, None) {
@@ -106,7 +108,8 @@ impl Messages {
         self.choose_model(info, when, origin, out);
         let mut said = Said { when, origin: origin.clone(), notice: None, content: Vec::new() };
         for stored in parts {
-            let Some(part) = parsed(stored, when, out) else { continue };
+            let mended = Mended::default();
+            let Some(part) = parsed(stored, &mended, when, out) else { continue };
             let part_id = part.id.as_deref().or(stored.id.as_deref());
             if part_id.is_some() && self.taken_back_from(origin, part_id) {
                 self.say(&mut said, out);
@@ -244,7 +247,8 @@ impl Messages {
 
     fn part_of_reply(&mut self, reply: &mut Reply, stored: &Stored<'_>, out: &mut Emitter<'_>) {
         let when = reply.meta().at;
-        let Some(mut part) = parsed(stored, when, out) else { return };
+        let mended = Mended::default();
+        let Some(mut part) = parsed(stored, &mended, when, out) else { return };
         part.id = part.id.or_else(|| stored.id.clone());
         if part.id.is_some() && self.taken_back_from(&reply.meta().origin, part.id.as_deref()) {
             if !reply.is_empty() {
@@ -347,9 +351,15 @@ fn response(info: &Info<'_>) -> Option<String> {
 }
 
 /// A message's own fields; what its parts let guess when they cannot be read.
-fn info<'a>(message: &Stored<'a>, parts: &[Stored<'_>], out: &mut Emitter<'_>) -> Info<'a> {
-    let info = serde_json::from_str::<Info<'a>>(message.json).ok();
+fn info<'a>(
+    message: &Stored<'a>,
+    mended: &'a Mended,
+    parts: &[Stored<'_>],
+    out: &mut Emitter<'_>,
+) -> Info<'a> {
+    let info = mended.parse::<Info<'a>>(message.json);
     if let Some(info) = info.filter(|info| info.role.is_some()) {
+        mended.found(&message.origin, out);
         keep("opencode.message", message, at(info.time.and_then(|t| t.created)), out);
         return info;
     }
@@ -364,13 +374,17 @@ fn info<'a>(message: &Stored<'a>, parts: &[Stored<'_>], out: &mut Emitter<'_>) -
 
 fn parsed<'a>(
     stored: &Stored<'a>,
+    mended: &'a Mended,
     when: Option<Timestamp>,
     out: &mut Emitter<'_>,
 ) -> Option<Part<'a>> {
-    let part = serde_json::from_str(stored.json).ok();
+    let part = mended.parse(stored.json);
     if part.is_none() {
         unknown("opencode.part", stored, when, out);
     }
+    let id = stored.origin.id.clone().or_else(|| stored.id.clone());
+    let origin = Origin { id, ..stored.origin.clone() };
+    mended.tell("opencode.part", stored.json, &Meta { at: when, origin, ..Meta::default() }, out);
     part
 }
 

@@ -31,6 +31,7 @@ use super::input::{ForeignError, Head};
 use super::item::Fact;
 use super::locate::{Located, Roots};
 use shape::About;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Whether a file is one of OpenCode's, by its beginning.
@@ -72,11 +73,15 @@ fn is_export(text: &str) -> bool {
 /// All sessions under `roots`.
 pub(super) fn locate(roots: &Roots, found: &mut Vec<Located>, failed: &mut Vec<ForeignError>) {
     let data = roots.dir("XDG_DATA_HOME", ".local/share").join("opencode");
-    let from = found.len();
+    let (from, mut rowless) = (found.len(), Vec::new());
     for path in databases(&data, roots) {
-        locate_in(&path, found, failed);
+        rowless.extend(locate_in(&path, found, failed));
     }
     storage::locate(&data.join("storage"), from, found, failed);
+    // A session's files tell more about it than a database that has lost its row.
+    let known: HashSet<_> = found[from..].iter().filter_map(|session| session.id.clone()).collect();
+    let is_known = |session: &Located| session.id.as_ref().is_some_and(|id| known.contains(id));
+    found.extend(rowless.into_iter().filter(|session| !is_known(session)));
 }
 
 fn databases(data: &Path, roots: &Roots) -> Vec<PathBuf> {
@@ -96,17 +101,34 @@ fn databases(data: &Path, roots: &Roots) -> Vec<PathBuf> {
     found
 }
 
+/// The sessions of a database; gives those whose rows are lost.
 #[cfg(feature = "catalog")]
-fn locate_in(path: &Path, found: &mut Vec<Located>, failed: &mut Vec<ForeignError>) {
+fn locate_in(
+    path: &Path,
+    found: &mut Vec<Located>,
+    failed: &mut Vec<ForeignError>,
+) -> Vec<Located> {
     match database::locate(path) {
-        Ok(sessions) => found.extend(sessions),
-        Err(e) => failed.push(e),
+        Ok(listed) => {
+            found.extend(listed.sessions);
+            failed.extend(listed.lost);
+            listed.rowless
+        }
+        Err(e) => {
+            failed.push(e);
+            Vec::new()
+        }
     }
 }
 
 #[cfg(not(feature = "catalog"))]
-fn locate_in(_path: &Path, _found: &mut Vec<Located>, failed: &mut Vec<ForeignError>) {
+fn locate_in(
+    _path: &Path,
+    _found: &mut Vec<Located>,
+    failed: &mut Vec<ForeignError>,
+) -> Vec<Located> {
     failed.push(ForeignError::Unsupported { agent: super::Agent::OpenCode });
+    Vec::new()
 }
 
 /// Reads one.

@@ -6,6 +6,7 @@
 use super::super::calls::Calls;
 use super::super::emitter::{Emitter, Meta};
 use super::super::item::{Fact, Origin};
+use super::super::mend::Mended;
 use super::first::{Stored, keep, unknown};
 use super::reply::{Reply, ReplyMeta, Thread, block};
 use super::shape::{Fault, Model, Part, Revert, Time, Tokens, at, lenient};
@@ -65,7 +66,8 @@ impl Rows {
 
     /// One row; `kind` is its type, where that stands apart.
     pub(super) fn take(&mut self, kind: Option<&str>, stored: &Stored<'_>, out: &mut Emitter<'_>) {
-        let Ok(row) = serde_json::from_str::<Row<'_>>(stored.json) else {
+        let mended = Mended::default();
+        let Some(row) = mended.parse::<Row<'_>>(stored.json) else {
             return unknown("opencode.row", stored, None, out);
         };
         let kind = kind.or(row.kind.as_deref()).unwrap_or_default().to_owned();
@@ -76,6 +78,7 @@ impl Rows {
             origin: Origin { id, ..stored.origin.clone() },
             ..Meta::default()
         };
+        mended.tell("opencode.row", stored.json, &meta, out);
         if self.revert.as_ref().is_some_and(|r| Some(&r.message) == meta.origin.id.as_ref()) {
             self.reverted.get_or_insert(self.thread.tip);
         }
@@ -162,7 +165,9 @@ impl Rows {
         }
         let mut reply = Reply::new(reply);
         for raw in row.content.into_iter().flatten() {
-            let part = serde_json::from_str::<Part<'_>>(raw.get()).unwrap_or_default();
+            let mended = Mended::default();
+            let part = mended.parse::<Part<'_>>(raw.get()).unwrap_or_default();
+            mended.tell("opencode.content", raw.get(), meta, out);
             match part.kind.as_str() {
                 "text" => reply.text(part.text.unwrap_or_default()),
                 "reasoning" => reply.thinking(part),

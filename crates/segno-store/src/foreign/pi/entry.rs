@@ -5,6 +5,7 @@
 use super::super::emitter::{Emitter, Meta};
 use super::super::item::Origin;
 use super::super::lines::Object;
+use super::super::mend::Mended;
 use super::super::view::pos;
 use super::message::{self, model};
 use super::reader::Reader;
@@ -281,7 +282,9 @@ fn retained(row: &mut Row<'_>, at: &At<'_>, out: &mut Emitter<'_>) -> Vec<Pos> {
     let mut parent = at.meta.parent;
     for raw in row.retained_tail.take().unwrap_or_default() {
         let meta = Meta { copy: true, parent, ..at.meta.clone() };
-        let msg = serde_json::from_str::<Msg<'_>>(raw.get()).ok();
+        let mended = Mended::default();
+        let msg = mended.parse::<Msg<'_>>(raw.get());
+        mended.tell("pi.retained", raw.get(), &Meta { parent: None, ..meta.clone() }, out);
         let Some(mut said) = msg.and_then(message::message) else {
             out.custom("pi.retained", raw, Meta { parent: None, ..meta });
             continue;

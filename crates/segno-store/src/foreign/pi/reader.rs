@@ -8,6 +8,7 @@ use super::super::emitter::{Emitter, Meta};
 use super::super::input::ForeignError;
 use super::super::item::{Fact, Origin};
 use super::super::lines::{Lines, Object};
+use super::super::mend::Mended;
 use super::edits::Edits;
 use super::entry::{At, Written, custom};
 use super::header;
@@ -76,15 +77,21 @@ impl Reader {
     }
 
     fn object(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
-        match serde_json::from_str::<Row<'_>>(object.json) {
-            Ok(row) if row.is_record() => self.row(row, object, out),
-            Err(e) if e.is_data() => {
+        let mended = Mended::default();
+        match mended.parse::<Row<'_>>(object.json) {
+            Some(row) if row.is_record() => {
+                let at = row.timestamp.0;
+                self.row(row, object, out);
+                let meta = Meta { at, origin: object.origin.clone(), ..Meta::default() };
+                mended.tell("pi.line", object.json, &meta, out);
+            }
+            Some(_) => return false,
+            None => {
                 let row = Fields::of(object.json).map(|fields| fields.row());
                 let Some(row) = row.filter(Row::is_record) else { return false };
                 tell_unknown(&object.origin, out);
                 self.entry(row, object, out);
             }
-            Ok(_) | Err(_) => return false,
         }
         true
     }

@@ -3,6 +3,8 @@
 //! Responsible for: taking them apart. Must not: know where they stand.
 
 use crate::foreign::chain::Answer;
+use crate::foreign::emitter::{Emitter, Meta};
+use crate::foreign::mend::Mended;
 use segno_model::record::{AssistantBlock, Block, Text, ToolCall, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -95,13 +97,24 @@ pub(super) fn usage(tokens: &Tokens) -> Usage {
 }
 
 /// The pieces of a message.
-pub(super) fn parts(content: Content<'_>) -> Vec<Part> {
-    content.parts.into_iter().map(part).collect()
+pub(super) fn parts(content: Content<'_>, meta: &Meta, out: &mut Emitter<'_>) -> Vec<Part> {
+    content.parts.into_iter().map(|raw| part(raw, meta, out)).collect()
 }
 
-fn part(raw: &RawValue) -> Part {
+/// The same, each with its JSON.
+pub(super) fn pieces<'a>(
+    content: Content<'a>,
+    meta: &Meta,
+    out: &mut Emitter<'_>,
+) -> Vec<(Part, &'a RawValue)> {
+    content.parts.into_iter().map(|raw| (part(raw, meta, out), raw)).collect()
+}
+
+fn part(raw: &RawValue, meta: &Meta, out: &mut Emitter<'_>) -> Part {
     let unknown = || Part::Unknown(raw.to_owned());
-    let Ok(row) = serde_json::from_str::<Row<'_>>(raw.get()) else { return unknown() };
+    let mended = Mended::default();
+    let Some(row) = mended.parse::<Row<'_>>(raw.get()) else { return unknown() };
+    mended.tell("qwen.part", raw.get(), meta, out);
     if let Some(call) = row.function_call {
         return Part::Said(AssistantBlock::ToolCall(ToolCall {
             id: call.id.unwrap_or_default(),
@@ -110,7 +123,7 @@ fn part(raw: &RawValue) -> Part {
         }));
     }
     if let Some(response) = row.function_response {
-        return Part::Result(answer(response));
+        return Part::Result(answer(response, meta, out));
     }
     match (row.text, row.inline_data) {
         (Some(text), _) if row.thought => Part::Said(AssistantBlock::Thinking {
@@ -126,7 +139,7 @@ fn part(raw: &RawValue) -> Part {
     }
 }
 
-fn answer(response: Response<'_>) -> Answer {
+fn answer(response: Response<'_>, meta: &Meta, out: &mut Emitter<'_>) -> Answer {
     let raw = response.response.map_or("{}", RawValue::get);
     let (text, failed) = match serde_json::from_str::<Output>(raw) {
         Ok(Output { error: Some(error), .. }) => (error, true),
@@ -134,7 +147,7 @@ fn answer(response: Response<'_>) -> Answer {
         _ => (raw.to_owned(), false),
     };
     let mut content = vec![Block::text(text)];
-    let more = response.parts.into_iter().map(part);
+    let more = response.parts.into_iter().map(|raw| part(raw, meta, out));
     content.extend(more.filter_map(|part| match part {
         Part::Image(block) => Some(block),
         Part::Text(text) => Some(Block::text(text)),

@@ -223,9 +223,10 @@ fn what_has_another_shape_is_kept_in_its_place() {
     let odd = entry("message", "b", "a", r#""message":{"role":"assistant","content":7}"#);
     let rows = [user("a", "", "A"), odd, user("c", "b", "C"), r#"{"what":1}"#.to_owned()];
     let view = told(&rows);
-    assert_eq!(findings(&view), ["unknown-record@3", "unknown-record@5"]);
-    assert_eq!(lines(&view)[2..], ["custom pi.message", "user: C", "custom pi.unknown"]);
-    assert_eq!(view.records[3].record.envelope.parent, Some(1));
+    assert_eq!(findings(&view), ["odd-field@3", "unknown-record@5"]);
+    // The reply says nothing, and the line is kept as it is.
+    assert_eq!(lines(&view)[2..], ["custom pi.line", "user: C", "custom pi.unknown"]);
+    assert_eq!(view.records[4].record.envelope.parent, Some(2));
 }
 
 /// Covers: #54.
