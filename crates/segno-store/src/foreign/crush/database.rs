@@ -131,11 +131,12 @@ struct Session {
     summary: Option<String>,
 }
 
+/// Sessions, and which could not be listed.
+type Sessions = (Vec<Session>, Option<ForeignError>);
+
 /// The sessions in the order in which they were used, and which could not be listed; none in a database
 /// without tables.
-fn sessions(
-    database: &mut Database,
-) -> Result<Option<(Vec<Session>, Option<ForeignError>)>, ForeignError> {
+fn sessions(database: &mut Database) -> Result<Option<Sessions>, ForeignError> {
     if !database.columns("sessions")?.contains("id") {
         let lacks = database.lacks("a table `sessions` with a column `id`".to_owned());
         return if database.is_blank()? { Ok(None) } else { Err(lacks) };

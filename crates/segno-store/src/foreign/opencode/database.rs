@@ -538,6 +538,9 @@ impl Reader {
     }
 }
 
+/// A message, if it is still there, and its parts.
+type Message = (Option<Got<Raw>>, Vec<Got<Raw>>);
+
 /// How the tables of the first engine are read.
 struct Tables {
     /// What gives a row of each by its number.
@@ -566,7 +569,7 @@ fn first_page(
     connection: &Connection,
     tables: &Tables,
     rowids: &[i64],
-) -> rusqlite::Result<Vec<(Option<Got<Raw>>, Vec<Got<Raw>>)>> {
+) -> rusqlite::Result<Vec<Message>> {
     let (mut read, mut bytes) = (Vec::new(), 0);
     for &rowid in rowids {
         let message = get(connection, &tables.message, rowid)?;
