@@ -245,7 +245,7 @@ pub enum Command {
     Sources(SourcesArgs),
     /// Commands that still run, of whichever session, and those whose end was not told yet
     Status(StatusArgs),
-    /// What was spent: tokens by day, project, model or agent
+    /// What was spent: tokens, money and time by day, project, model, agent, session or branch
     Stats(StatsArgs),
     /// Settle a damaged session by appending what was decided; nothing is rewritten
     Repair(RepairArgs),

@@ -20,12 +20,17 @@
 //! [keys]
 //! anthropic = "…"
 //!
+//! [prices."claude-opus-4-6"]
+//! input = 5.0
+//! output = 25.0
+//!
 //! [mcp.tickets]
 //! command = "ticket-server"
 //! ```
 
 use crate::error::CliError;
 use segno_agent::provider::ProviderId;
+use segno_model::accounting::Price;
 use segno_model::record::Policy;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -51,6 +56,8 @@ pub struct Config {
     pub limits: RunLimits,
     /// Command prefixes that run without a question.
     pub allow: Vec<String>,
+    /// What models cost, by `PROVIDER/ID` or id; they stand in front of the list prices.
+    pub prices: BTreeMap<String, ModelPrice>,
     /// Keys by provider id.
     pub keys: BTreeMap<String, String>,
     /// Servers of tools by name.
@@ -82,6 +89,53 @@ pub struct RunLimits {
     pub spend: Option<f64>,
 }
 
+/// US dollars for a million tokens of one model.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ModelPrice {
+    /// Fresh input.
+    pub input: Option<f64>,
+    /// Output.
+    pub output: Option<f64>,
+    /// Read from the provider's cache.
+    pub cache_read: Option<f64>,
+    /// Written to it.
+    pub cache_write: Option<f64>,
+    /// Reasoning, where it costs something else than output.
+    pub reasoning: Option<f64>,
+    /// It is paid for otherwise: a call costs nothing more.
+    pub subscription: bool,
+}
+
+impl ModelPrice {
+    /// The price; none when it is no price, or half of one.
+    #[must_use]
+    pub fn price(&self) -> Option<Price> {
+        let parts = [self.input, self.output, self.cache_read, self.cache_write, self.reasoning];
+        let usable = |usd: &f64| (0.0..1e9).contains(usd);
+        if parts.iter().flatten().any(|usd| !usable(usd)) {
+            return None;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it was looked at just now"
+        )]
+        let micros = |usd: f64| (usd * 1e6).round() as u64;
+        match (self.input, self.output, self.subscription) {
+            (None, None, true) => Some(Price::Subscription),
+            (Some(input), Some(output), false) => Some(Price::Tokens {
+                input: micros(input),
+                output: micros(output),
+                cache_read: self.cache_read.map(micros),
+                cache_write: self.cache_write.map(micros),
+                reasoning: self.reasoning.map(micros),
+            }),
+            _ => None,
+        }
+    }
+}
+
 /// Reads the file; an absent one is empty.
 ///
 /// # Errors
@@ -98,6 +152,11 @@ pub fn read(path: &Path) -> Result<Config, CliError> {
         return Err(CliError::usage(format!("{} has a key for nobody.", path.display()))
             .because(format!("there is no provider `{name}`"))
             .next(format!("Name the key in [keys] after one of {}.", all.join(", "))));
+    }
+    if let Some((name, _)) = config.prices.iter().find(|(_, price)| price.price().is_none()) {
+        return Err(CliError::usage(format!("{} has a price that is none.", path.display()))
+            .because(format!("[prices.\"{name}\"] is not what a model costs"))
+            .next("Give `input` and `output` in US dollars for a million tokens, or `subscription = true`."));
     }
     let mode = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?.permissions().mode();
     if config.is_secret() && mode & 0o077 != 0 {
@@ -227,6 +286,11 @@ mod tests {
             ("[keys]\nanthropic = \"k\"\n", 0o600, ""),
             ("[keys]\nanthropic = \"k\"\n", 0o640, "others may read it"),
             ("[keys]\nclaude = \"k\"\n", 0o600, "a key for nobody"),
+            ("[prices.x]\ninput = 1\noutput = 2.5\n", 0o644, ""),
+            ("[prices.x]\nsubscription = true\n", 0o644, ""),
+            ("[prices.x]\ninput = 1\n", 0o644, "a price that is none"),
+            ("[prices.x]\ninput = -1\noutput = 1\n", 0o644, "a price that is none"),
+            ("[prices.x]\ninput = 1\noutput = nan\n", 0o644, "a price that is none"),
             ("modle = \"x\"\n", 0o600, "cannot be understood"),
             ("model = \n", 0o600, "cannot be understood"),
         ];

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod commands;
 pub mod config;
+pub mod costs;
 pub mod demo;
 pub mod engine;
 pub mod error;

@@ -3,6 +3,7 @@
 //! Responsible for: what a session *is* and what follows from its records. Must not: do I/O, read a
 //! clock, draw random numbers, or know an async runtime; the dependency list and the lints keep that.
 
+pub mod accounting;
 pub mod active;
 pub mod batch;
 pub mod checkpoint;

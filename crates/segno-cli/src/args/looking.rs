@@ -147,9 +147,12 @@ pub struct StatusArgs {
 /// `segno stats`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct StatsArgs {
-    /// One line for each
-    #[arg(long, value_name = "WHAT", default_value = "day")]
-    pub by: StatsBy,
+    /// Only this session; by branch, if it is one of ours
+    pub session: Option<String>,
+
+    /// One line for each; by day, if nothing is said
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<StatsBy>,
 
     /// Only this agent's sessions
     #[arg(long, value_name = "AGENT")]
@@ -181,6 +184,8 @@ pub enum StatsBy {
     Agent,
     /// The session
     Session,
+    /// The branch; for one session of ours
+    Branch,
 }
 
 /// `segno check`

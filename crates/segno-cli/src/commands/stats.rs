@@ -1,21 +1,27 @@
-//! `segno stats`: what was spent, over the sessions of all agents.
+//! `segno stats`: what was spent, over the sessions of all agents, or in one session and its branches.
 //!
-//! Responsible for: counting every response once, however many files hold it, and the table. Must not: guess
-//! a price that is not known.
+//! Responsible for: counting every response once, however many files hold it. Must not: guess a price or
+//! tokens that are not known.
+
+mod session;
+mod table;
+
+pub(crate) use session::lines as session_lines;
 
 use super::Workplace;
 use super::list::{everything, project_at, source};
 use crate::args::{StatsArgs, StatsBy};
+use crate::config;
+use crate::costs::SessionCosts;
 use crate::error::{CliError, ExitCode};
 use crate::listing::{Listed, Wanted};
-use crate::price;
+use crate::others::Target;
+use crate::price::Prices;
 use crate::stores::Stores;
-use crate::terminal::table::{Column, Table, count};
-use crate::terminal::{Screen, Text, Tone};
+use crate::terminal::Screen;
 use crate::when;
-use segno_model::record::{Body, Message, ModelRef, Usage};
-use segno_model::store::Scanned;
-use segno_model::{SessionId, Timestamp};
+use segno_model::Timestamp;
+use segno_model::accounting::{Entry, Kind, Purpose, Sum};
 use segno_store::catalog::{Catalog, Spent};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
@@ -30,7 +36,29 @@ pub async fn stats(
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
     let now = place.now();
+    let prices = Prices::new(&config::read(&place.stores.home.config)?.prices);
     let since = args.since.as_deref().map(|text| when::parse(text, now)).transpose()?;
+    let target = match &args.session {
+        Some(query) => Some(place.stores.find_any(query, &place.cwd).await?),
+        None => None,
+    };
+    let by = args.by.unwrap_or(match &target {
+        Some(Target::Own(_)) => StatsBy::Branch,
+        Some(Target::Other(_)) => StatsBy::Model,
+        None => StatsBy::Day,
+    });
+    match (&target, by) {
+        (Some(Target::Own(id)), StatsBy::Branch) if since.is_none() => {
+            session::show(id, &prices, args.json, place, screen)?;
+            return Ok(ExitCode::Done);
+        }
+        (_, StatsBy::Branch) => return Err(no_branches()),
+        _ => {}
+    }
+    let only = target.map(|target| match target {
+        Target::Own(id) => id.to_string(),
+        Target::Other(session) => session.row.id.clone(),
+    });
     let wanted = Wanted {
         project: match &args.project {
             Some(dir) => Some(project_at(place, dir).await),
@@ -42,119 +70,137 @@ pub async fn stats(
     let (mut sessions, others) = everything(place).await?;
     // Copies come after what they were copied from, so that the original is what counts.
     sessions.sort_by_cached_key(|s| (s.created(), s.last_active(now), s.id().to_owned()));
-    let mut sum = Sum { by: args.by, since, rows: BTreeMap::new(), seen: HashSet::new() };
+    let originals = sessions.iter().filter_map(|session| match session {
+        Listed::Other(other) => Some(other.word()),
+        Listed::Own(_) => None,
+    });
+    let mut all = All {
+        by,
+        since,
+        prices: &prices,
+        rows: BTreeMap::new(),
+        seen: HashSet::new(),
+        originals: originals.collect(),
+    };
     let mut catalog = Catalog::open(&place.stores.home.catalog());
     let mut trouble = others.trouble;
     for session in &sessions {
-        let counts = wanted.holds(session, now);
+        let asked = only.as_deref().is_none_or(|id| id == session.id());
+        let counts = asked && wanted.holds(session, now);
         match spent(session, &mut catalog, &place.stores) {
-            Ok(spent) => sum.add(session, &spent, counts),
+            Ok(spent) => all.add(session, &spent, counts),
             Err(why) => trouble.push(format!("{}: {why}", session.id())),
         }
     }
-    print(&sum, args, &trouble, screen);
+    table::print(&all, args.json, &trouble, screen);
     Ok(ExitCode::Done)
 }
 
-fn spent(session: &Listed, catalog: &mut Catalog, stores: &Stores) -> Result<Vec<Spent>, String> {
+fn no_branches() -> CliError {
+    CliError::usage("Branches are of one session of ours, and of all times.")
+        .because("sessions of other agents, and several at once, are not summed up by branch")
+        .next("`segno stats SESSION --by branch` without `--since`, or another `--by`.")
+}
+
+/// One thing that was spent, and what it is known by in every file that holds it.
+struct Item {
+    response: Option<u64>,
+    /// Whether it was not made here: it came with an import.
+    imported: bool,
+    entry: Entry,
+}
+
+fn spent(session: &Listed, catalog: &mut Catalog, stores: &Stores) -> Result<Vec<Item>, String> {
     match session {
-        Listed::Other(other) => Ok(catalog.spent(&other.row)),
-        Listed::Own(entry) => own_spent(stores, &entry.id),
+        Listed::Other(other) => Ok(catalog.spent(&other.row).into_iter().map(other_item).collect()),
+        Listed::Own(entry) => {
+            let costs = SessionCosts::read(stores, &entry.id).map_err(|e| e.to_string())?;
+            Ok(costs.accounts.entries().cloned().map(own_item).collect())
+        }
     }
 }
 
-/// Every response in one of our logs. A fork's copies have the same time and tokens as their originals.
-fn own_spent(stores: &Stores, id: &SessionId) -> Result<Vec<Spent>, String> {
-    let mut spent = Vec::new();
-    let visit = &mut |item| {
-        let Scanned::Record(record) = item else { return true };
-        let at = record.envelope.at;
-        let mut add = |model: &ModelRef, usage: Usage| {
-            let key = format!("{} {model} {usage:?} {}", at.0, record.seq());
-            let response = Some(Spent::response_key(&key));
-            spent.push(Spent { response, at, model: model.clone(), usage });
-        };
-        match record.body() {
-            Body::Message(message) => {
-                if let Message::Assistant(reply) = &**message
-                    && let Some(usage) = reply.usage
-                {
-                    add(&reply.model, usage);
-                }
-            }
-            Body::Usage(usage) => add(&usage.model, usage.usage),
-            Body::Compaction(compaction) => {
-                if let (Some(model), Some(usage)) = (&compaction.model, compaction.usage) {
-                    add(model, usage);
-                }
-            }
-            _ => {}
-        }
-        true
+fn other_item(spent: Spent) -> Item {
+    let Spent { response, at, model, usage } = spent;
+    let (purpose, usage) = (Purpose::Reply, Some(usage));
+    let kind = Kind::Call { model, purpose, usage, ms: None };
+    Item { response, imported: false, entry: Entry { key: 0, since: at, at, node: None, kind } }
+}
+
+/// A fork's copies have the same number and time as their originals.
+fn own_item(entry: Entry) -> Item {
+    let (what, imported) = match &entry.kind {
+        Kind::Call { model, .. } => (model.to_string(), entry.node == Some(entry.key)),
+        Kind::Tools { .. } => ("tools".to_owned(), false),
     };
-    stores.files.scan_now(id, visit).map_err(|e| e.to_string())?;
-    Ok(spent)
+    let key = format!("{} {} {what}", entry.key, entry.since.0);
+    Item { response: Some(Spent::response_key(&key)), imported, entry }
 }
 
 /// What one line sums up.
 #[derive(Debug, Clone, Default, Serialize)]
 struct Line {
-    responses: u64,
+    #[serde(flatten)]
+    sum: Sum,
     sessions: u64,
     /// Responses that another session holds as well, and that are counted there.
     inherited: u64,
-    input: u64,
-    output: u64,
-    cache_read: u64,
-    cache_write: u64,
-    /// US dollars, of the responses whose model has a known price.
-    usd: f64,
-    /// Responses without one.
-    unpriced: u64,
     #[serde(skip)]
     last_session: Option<String>,
 }
 
 impl Line {
-    fn add(&mut self, session: &str, spent: &Spent) {
-        self.responses += 1;
+    fn add(&mut self, session: &str, entry: &Entry, prices: &Prices) {
         if self.last_session.as_deref() != Some(session) {
             self.sessions += 1;
             self.last_session = Some(session.to_owned());
         }
-        let usage = &spent.usage;
-        self.input += usage.input;
-        self.output += usage.output;
-        self.cache_read += usage.cache_read;
-        self.cache_write += usage.cache_write;
-        match price::usd(&spent.model, usage) {
-            Some(usd) => self.usd += usd,
-            None => self.unpriced += 1,
-        }
+        let price = match &entry.kind {
+            Kind::Call { model, .. } if !model.id.is_empty() => prices.of(model),
+            _ => None,
+        };
+        self.sum.add(entry, price);
     }
 }
 
-struct Sum {
+struct All<'a> {
     by: StatsBy,
     since: Option<Timestamp>,
+    prices: &'a Prices,
     rows: BTreeMap<String, Line>,
     seen: HashSet<u64>,
+    /// The sessions of others that are there, as imports name them.
+    originals: HashSet<String>,
 }
 
-impl Sum {
+impl All<'_> {
     /// Adds a session. One that does not count still tells which responses are originals of it.
-    fn add(&mut self, session: &Listed, spent: &[Spent], counts: bool) {
+    fn add(&mut self, session: &Listed, spent: &[Item], counts: bool) {
+        let of = match session {
+            Listed::Own(entry) => entry.imported_from.as_ref(),
+            Listed::Other(_) => None,
+        };
+        let has_original = of.is_some_and(|of| self.originals.contains(of));
         let mut own = HashSet::new();
         for one in spent {
             let fresh = one.response.is_none_or(|response| self.seen.insert(response));
-            if !counts || self.since.is_some_and(|since| one.at < since) {
+            // How long tools ran is no model's.
+            if self.by == StatsBy::Model && matches!(one.entry.kind, Kind::Tools { .. }) {
                 continue;
             }
-            let key = self.key(session, one);
-            match (fresh, one.response) {
-                (true, _) => self.rows.entry(key).or_default().add(session.id(), one),
+            let elsewhere = one.imported && has_original;
+            if !counts || self.since.is_some_and(|since| one.entry.at < since) {
+                continue;
+            }
+            let line = || self.key(session, &one.entry);
+            match (fresh && !elsewhere, one.response) {
+                (true, _) => {
+                    let key = line();
+                    self.rows.entry(key).or_default().add(session.id(), &one.entry, self.prices);
+                }
                 // A response that is told in several records of one session is no copy.
-                (false, Some(response)) if !own.contains(&response) => {
+                (false, Some(response)) if is_response(&one.entry) && !own.contains(&response) => {
+                    let key = line();
                     self.rows.entry(key).or_default().inherited += 1;
                 }
                 (false, _) => {}
@@ -163,12 +209,15 @@ impl Sum {
         }
     }
 
-    fn key(&self, session: &Listed, spent: &Spent) -> String {
+    fn key(&self, session: &Listed, entry: &Entry) -> String {
         match self.by {
-            StatsBy::Day => spent.at.to_string()[..10].to_owned(),
-            StatsBy::Model => spent.model.to_string(),
+            StatsBy::Day => entry.at.to_string()[..10].to_owned(),
+            StatsBy::Model => match &entry.kind {
+                Kind::Call { model, .. } => model.to_string(),
+                Kind::Tools { .. } => String::new(),
+            },
             StatsBy::Agent => session.source().to_owned(),
-            StatsBy::Session => format!("{}:{}", session.source(), session.id()),
+            StatsBy::Session | StatsBy::Branch => format!("{}:{}", session.source(), session.id()),
             StatsBy::Project => match session {
                 Listed::Own(entry) => entry.project.as_ref().map(|project| project.cwd.clone()),
                 Listed::Other(other) => Some(other.row.project.cwd.clone()),
@@ -181,90 +230,14 @@ impl Sum {
     fn total(&self) -> Line {
         let mut total = Line::default();
         for line in self.rows.values() {
-            total.responses += line.responses;
+            total.sum.merge(&line.sum);
             total.inherited += line.inherited;
-            total.input += line.input;
-            total.output += line.output;
-            total.cache_read += line.cache_read;
-            total.cache_write += line.cache_write;
-            total.usd += line.usd;
-            total.unpriced += line.unpriced;
         }
         total
     }
 }
 
-fn print(sum: &Sum, args: &StatsArgs, trouble: &[String], screen: &mut Screen) {
-    let total = sum.total();
-    if args.json {
-        let word = format!("{:?}", args.by).to_lowercase();
-        screen.json(&serde_json::json!({
-            "version": 1, "by": word, "rows": sum.rows, "total": total,
-            "prices_of": price::AS_OF, "trouble": trouble,
-        }));
-        return;
-    }
-    if sum.rows.is_empty() {
-        screen.line("No session says what was spent.");
-    } else {
-        screen.lines(table(sum, &total).lines(screen.look().columns));
-    }
-    if total.unpriced > 0 {
-        let text = format!(
-            "≥: {} of a model whose price is not known here (prices as of {})",
-            crate::terminal::table::plural(
-                usize::try_from(total.unpriced).unwrap_or(usize::MAX),
-                "response"
-            ),
-            price::AS_OF
-        );
-        screen.line(Text::line(Tone::Dim, &text));
-    }
-    for trouble in trouble {
-        screen.line(Text::line(Tone::Warning, &format!("note: {trouble}")));
-    }
-}
-
-fn table(sum: &Sum, total: &Line) -> Table {
-    let title = match sum.by {
-        StatsBy::Day => "DAY",
-        StatsBy::Project => "PROJECT",
-        StatsBy::Model => "MODEL",
-        StatsBy::Agent => "AGENT",
-        StatsBy::Session => "SESSION",
-    };
-    let mut table = Table::new(vec![
-        Column::left(title).shrinks_to(16),
-        Column::right("RESPONSES").leaves(3),
-        Column::right("INHERITED").leaves(4),
-        Column::right("INPUT"),
-        Column::right("OUTPUT"),
-        Column::right("CACHE READ").leaves(1),
-        Column::right("CACHE WRITTEN").leaves(2),
-        Column::right("USD"),
-    ]);
-    for (key, line) in &sum.rows {
-        table.row(cells(key, line));
-    }
-    table.row(cells("total", total));
-    table
-}
-
-fn cells(key: &str, line: &Line) -> Vec<Text> {
-    let plain = |text: String| Text::line(Tone::Plain, &text);
-    let usd = match (line.unpriced, line.usd) {
-        (0, usd) => format!("{usd:.2}"),
-        (_, 0.0) => "?".to_owned(),
-        (_, usd) => format!("≥ {usd:.2}"),
-    };
-    vec![
-        Text::line(Tone::Accent, key),
-        plain(line.responses.to_string()),
-        plain(line.inherited.to_string()),
-        plain(count(line.input)),
-        plain(count(line.output)),
-        plain(count(line.cache_read)),
-        plain(count(line.cache_write)),
-        plain(usd),
-    ]
+/// A model call whose tokens are known.
+fn is_response(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::Call { usage: Some(_), .. })
 }

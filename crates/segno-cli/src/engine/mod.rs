@@ -19,7 +19,7 @@ use crate::config::{self, Config};
 use crate::error::{CliError, ExitCode};
 use crate::history::place;
 use crate::home::Home;
-use crate::price;
+use crate::price::Prices;
 use crate::stores::{Log, Stores, not_opened};
 use segno_agent::attach::Places;
 use segno_agent::mcp::Servers;
@@ -30,6 +30,7 @@ use segno_agent::supervisor::this_program;
 use segno_agent::tool::{Asker, Supervision, Toolbox, ToolboxConfig};
 use segno_agent::{Agent, Surroundings, World, instructions};
 use segno_model::SessionId;
+use segno_model::accounting::Cost;
 use segno_model::finding::Finding;
 use segno_model::record::{FORMAT, Header, ModelRef, Policy, RunEnd, Usage};
 use segno_model::store::{
@@ -225,6 +226,12 @@ impl Engine {
         this_process(&SystemClock)
     }
 
+    /// What models cost.
+    #[must_use]
+    pub fn prices(&self) -> Prices {
+        Prices::new(&self.config.prices)
+    }
+
     /// What one run may use up.
     fn limits(&self) -> Limits {
         let (config, usual) = (&self.config.limits, Limits::default());
@@ -234,7 +241,11 @@ impl Engine {
             reason = "a cast from a float saturates, and nobody limits what is below zero"
         )]
         let micros = |usd: f64| (usd * 1e6) as u64;
-        let price = move |model: &ModelRef, usage: &Usage| price::usd(model, usage).map(micros);
+        let prices = self.prices();
+        let price = move |model: &ModelRef, usage: &Usage| match prices.of(model)?.cost(usage)? {
+            Cost::Exactly(money) => Some(money.micros()),
+            Cost::Subscription => Some(0),
+        };
         Limits {
             stalled: config.without_progress.unwrap_or(usual.stalled),
             attempts: config.attempts.unwrap_or(usual.attempts),

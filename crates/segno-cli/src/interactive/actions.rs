@@ -9,6 +9,8 @@ use crate::args::{AgentArgs, ContextAction, Thinking};
 use crate::commands::context as edits;
 use crate::commands::rewind::{self, Told};
 use crate::commands::show::branches;
+use crate::commands::stats::session_lines;
+use crate::costs::SessionCosts;
 use crate::engine::{ModelChoice, Wanted};
 use crate::error::{CliError, ExitCode};
 use crate::history::History;
@@ -59,6 +61,7 @@ impl Interactive<'_> {
             Slash::Inbox => self.list_inbox().await,
             Slash::Deliver(n) => self.deliver(n).await,
             Slash::Withdraw(n) => self.withdraw(n).await,
+            Slash::Cost => self.cost(),
             Slash::Session => self.facts().await,
             Slash::New => self.start_anew().await,
             Slash::Help => self.help(),
@@ -314,6 +317,15 @@ impl Interactive<'_> {
         Ok(())
     }
 
+    fn cost(&mut self) -> Result<(), CliError> {
+        self.needs_something_durable()?;
+        let (stores, prices) = (&self.engine.stores, self.engine.prices());
+        let id = self.agent.session.id();
+        let lines = session_lines(stores, id, &prices, self.screen.look().columns)?;
+        self.screen.lines(lines);
+        Ok(())
+    }
+
     async fn facts(&mut self) -> Result<(), CliError> {
         let session = &self.agent.session;
         let now = &session.state().in_force;
@@ -336,6 +348,7 @@ impl Interactive<'_> {
             ("thinking", session.thinking().unwrap_or("-").to_owned()),
             ("permission", self.mode.name().to_owned()),
             ("context", format!("about {} tokens", count(tokens))),
+            ("cost", self.money()),
             (
                 "tokens",
                 format!(
@@ -365,6 +378,17 @@ impl Interactive<'_> {
             );
         }
         Ok(())
+    }
+
+    fn money(&self) -> String {
+        let stores = &self.engine.stores;
+        let costs = SessionCosts::read(stores, self.agent.session.id()).unwrap_or_default();
+        let money = costs.total(stores, &self.engine.prices()).money();
+        if money.ends_with(|c: char| c.is_ascii_digit()) {
+            format!("{money} US dollars")
+        } else {
+            money
+        }
     }
 
     fn help(&mut self) -> Result<(), CliError> {

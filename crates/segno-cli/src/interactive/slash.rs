@@ -35,6 +35,8 @@ pub(super) enum Slash {
     Permission(Option<Mode>),
     /// Summarises what lies back.
     Compact(Option<String>),
+    /// Tells what the session cost.
+    Cost,
     /// Tells the session's facts.
     Session,
     /// Lists what waits.
@@ -71,6 +73,7 @@ pub(super) const COMMANDS: &[(&str, &str, &str)] = &[
     ("inbox", "", "what was sent to this session and waits"),
     ("deliver", "[N]", "let the model see what waits, all of it or number N"),
     ("withdraw", "N", "take back what waits as number N"),
+    ("cost", "", "what this session cost, branch by branch"),
     ("session", "", "facts about this session"),
     ("new", "", "start a new session"),
     ("edit", "[TEXT]", "write the prompt in your editor"),
@@ -129,6 +132,7 @@ pub(super) fn parse(name: &str, args: &str) -> Result<Slash, CliError> {
         "inbox" => alone(Slash::Inbox),
         "deliver" => Ok(Slash::Deliver(given().map(|text| number(&text)).transpose()?)),
         "withdraw" => Ok(Slash::Withdraw(number(args)?)),
+        "cost" => alone(Slash::Cost),
         "session" => alone(Slash::Session),
         "new" | "clear" => alone(Slash::New),
         "help" => alone(Slash::Help),

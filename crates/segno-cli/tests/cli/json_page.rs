@@ -68,6 +68,7 @@ fn the_page_shows_what_the_commands_print() {
         ("search", &["search", "fix", "parser", "--json"]),
         ("sources", &["sources", "--json"]),
         ("stats", &["stats", "--json"]),
+        ("stats-session", &["stats", "last", "--json"]),
         ("check-all", &["check", "--all", "--json"]),
         ("export", &["export", "last", "--format", "json"]),
         ("rewind", &["rewind", "last", "1", "--dry-run", "--json"]),

@@ -41,6 +41,7 @@ mod run_kills;
 mod show;
 mod slips;
 mod soak;
+mod stats;
 mod status;
 mod strange_files;
 mod take_up;

@@ -1,0 +1,72 @@
+//! What our own sessions cost.
+//!
+//! Responsible for: reading a session into accounts, with its children behind it. Must not: know how costs
+//! are shown.
+
+use crate::price::Prices;
+use crate::stores::Stores;
+use segno_model::accounting::{Accounts, Sum};
+use segno_model::record::{Body, Origin, OriginKind};
+use segno_model::store::{Scanned, StoreError};
+use segno_model::{Seq, SessionId};
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+/// A session's accounts, and where it comes from.
+#[derive(Debug, Default)]
+pub struct SessionCosts {
+    /// Everything in its log that counts.
+    pub accounts: Accounts,
+    /// What it is a copy of.
+    pub origin: Option<Origin>,
+}
+
+impl SessionCosts {
+    /// Reads a session from its first record to its last.
+    ///
+    /// # Errors
+    /// When there is none, or the disk fails.
+    pub fn read(stores: &Stores, id: &SessionId) -> Result<Self, StoreError> {
+        let mut costs = Self::default();
+        let visit = &mut |item| {
+            let Scanned::Record(record) = item else { return true };
+            if let Body::Session(header) = record.body() {
+                costs.origin.clone_from(&header.origin);
+            }
+            costs.accounts.apply(&record);
+            true
+        };
+        stores.files.scan_now(id, visit)?;
+        Ok(costs)
+    }
+
+    /// The last record that it shares with the session that it is a fork of.
+    #[must_use]
+    pub fn copied_up_to(&self) -> Option<Seq> {
+        let fork = self.origin.as_ref().filter(|origin| origin.kind == OriginKind::Fork);
+        fork.and_then(|origin| origin.up_to)
+    }
+
+    /// All of it, abandoned branches and children included, each once. Children that cannot be found are
+    /// said to be missing.
+    #[must_use]
+    pub fn total(&self, stores: &Stores, prices: &Prices) -> Sum {
+        self.with_children(stores, prices, &RefCell::default())
+    }
+
+    fn with_children(
+        &self,
+        stores: &Stores,
+        prices: &Prices,
+        counted: &RefCell<HashSet<String>>,
+    ) -> Sum {
+        let child = |id: &str| {
+            if !counted.borrow_mut().insert(id.to_owned()) {
+                return Some(Sum::default());
+            }
+            let costs = Self::read(stores, &SessionId::parse(id).ok()?).ok()?;
+            Some(costs.with_children(stores, prices, counted))
+        };
+        self.accounts.total_with_children(&|model| prices.of(model), &child)
+    }
+}
