@@ -74,6 +74,8 @@ pub struct Agent<L: SessionLog, T: Tools> {
     pub inbox: Option<Arc<dyn InboxSource>>,
     /// When the context is made smaller; the window in it is the model's.
     pub compaction: Settings,
+    /// Model calls that a run may make at most, retries included.
+    pub max_requests: Option<u64>,
     surroundings: Surroundings,
     world: World,
 }
@@ -82,7 +84,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
     /// An agent over a new or resumed session. Writes nothing.
     pub fn new(session: Session<L>, tools: T, surroundings: Surroundings, world: World) -> Self {
         let compaction = Settings::default();
-        Self { session, tools, inbox: None, compaction, surroundings, world }
+        Self { session, tools, inbox: None, compaction, max_requests: None, surroundings, world }
     }
 
     /// What the next input finds around it; call it when the surroundings may have changed.
@@ -140,7 +142,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
             thinking: self.session.thinking().map(str::to_owned),
             owner: self.world.owner.clone(),
             retry: self.world.retry,
-            max_requests: None,
+            max_requests: self.max_requests,
             limits: self.world.limits.clone(),
             compaction: self.compaction,
             sleep: Arc::clone(&self.world.sleep),

@@ -11,6 +11,7 @@ pub mod permission;
 pub mod project;
 pub mod provider;
 pub mod rewind;
+pub mod subagent;
 pub mod supervisor;
 pub mod surroundings;
 pub mod tool;

@@ -6,7 +6,8 @@ use crate::checkpoint::OpenAction;
 use crate::context::UNKNOWN_OUTCOME;
 use crate::id::Pos;
 use crate::record::{
-    Block, Body, Established, Message, Outcome, Run, RunEnd, RunState, Tip, ToolMessage,
+    Block, Body, Child, ChildState, Established, Message, Outcome, Run, RunEnd, RunState, Tip,
+    ToolMessage,
 };
 use crate::state::State;
 
@@ -19,6 +20,10 @@ pub fn closing(state: &State, tip: Option<Pos>) -> Vec<Body> {
     let mut bodies: Vec<Body> = in_force.open_actions.iter().map(origins_result).collect();
     // Results are nodes: they would become the tip.
     let moved = !bodies.is_empty() || state.tip() != tip;
+    bodies.extend(in_force.open_children.iter().map(|child| {
+        let detail = Some("it is the origin's".to_owned());
+        Body::Child(Child { state: ChildState::Ended, detail, ..child.clone() })
+    }));
     if let Some(open) = in_force.open_run.as_ref().or(in_force.suspended_run.as_ref()) {
         let (end, reason) = (RunEnd::Stopped, Some("the run is the origin's".to_owned()));
         bodies.push(Body::Run(Run { run: open.run, state: RunState::Ended { end, reason } }));

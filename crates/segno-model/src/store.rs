@@ -132,6 +132,19 @@ pub struct Listed {
     pub held: bool,
 }
 
+/// A child of a session, in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedChild {
+    /// Its id.
+    pub id: SessionId,
+    /// How large its log is, in bytes.
+    pub bytes: u64,
+    /// Whether somebody holds the writer's right now.
+    pub held: bool,
+    /// Whether it is only a link to somewhere else; such a child is not worked on.
+    pub is_link: bool,
+}
+
 /// The beginning of a reply that may never have been recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DraftText {
@@ -168,7 +181,9 @@ pub trait SessionStore: Send + Sync {
     /// A session whose writer's right is held and whose log is not judged yet.
     type Held: HeldSession;
 
-    /// A new session. Nothing exists anywhere until its first append, which writes the header too.
+    /// A new session. Nothing exists anywhere until its first append, which writes the header too. One whose
+    /// header has a launch record ([`crate::child::parent_of`]) is a child: it lies below its parent, which
+    /// must be there by then, and is opened, read and copied by its id like any other.
     fn create(&self, header: Header) -> LogOf<Self>;
 
     /// Takes the writer's right; reads nothing yet.
@@ -185,8 +200,14 @@ pub trait SessionStore: Send + Sync {
         visit: &mut (dyn FnMut(Scanned) -> bool + Send),
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// All sessions, in no particular order.
+    /// All sessions but children, in no particular order.
     fn list(&self) -> impl Future<Output = Result<Vec<Listed>, StoreError>> + Send;
+
+    /// The children of a session, by id; none when there is no such session.
+    fn children(
+        &self,
+        parent: &SessionId,
+    ) -> impl Future<Output = Result<Vec<ListedChild>, StoreError>> + Send;
 
     /// Copies `source` up to `point` into a new session with this header (its `origin` is filled in, its
     /// format is the source's), then sets the tip. The source is untouched and need not be free; one
@@ -281,7 +302,7 @@ pub trait DamagedSession: Send + Sized {
 }
 
 /// A log that may be appended to.
-pub trait SessionLog: Send {
+pub trait SessionLog: Send + Sync {
     /// Line 1.
     fn header(&self) -> &Header;
 

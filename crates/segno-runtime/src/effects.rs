@@ -16,15 +16,15 @@
 use crate::event::Event;
 use crate::run::{Driver, Either, RunError, either};
 use crate::{
-    Answer, LARGE_VALUE_BYTES, Model, Progress, StopHandle, StopKind, ToolOutput, ToolPlan,
+    Answer, CallAt, LARGE_VALUE_BYTES, Model, Progress, StopHandle, StopKind, ToolOutput, ToolPlan,
     ToolRun, Tools, Verdict, blobs, fit,
 };
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use segno_model::Seq;
 use segno_model::record::{
-    Action, Approval, ApprovalState, BlobRef, Body, Established, InputFate, Outcome, ReplayClass,
-    Task, ToolCall, ToolMessage,
+    Action, Approval, ApprovalState, BlobRef, Body, Child, ChildState, Established, InputFate,
+    Outcome, ReplayClass, Task, ToolCall, ToolMessage,
 };
 use segno_model::store::{Level, SessionLog};
 use std::collections::BTreeSet;
@@ -90,13 +90,13 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             steps.push(step);
         }
         let early = early(&steps);
-        self.make_ready(calls, &mut steps, &early, call_seq).await?;
+        self.make_ready(calls, &mut steps, &early, (call_seq, 0)).await?;
         let mut i = 0;
         while i < calls.len() {
             let end = i + group_len(&steps[i..]);
             let (calls, steps) = (&calls[i..end], &mut steps[i..end]);
             if self.env.stop.kind().is_none() {
-                self.make_ready(calls, steps, &vec![true; steps.len()], call_seq).await?;
+                self.make_ready(calls, steps, &vec![true; steps.len()], (call_seq, i)).await?;
             }
             self.run_group(calls, steps, call_seq).await?;
             i = end;
@@ -104,18 +104,20 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         Ok(self.env.stop.kind())
     }
 
-    /// Prepares those of the allowed calls that are `due`, and puts their intents on disk.
+    /// Prepares those of the allowed calls that are `due`, and puts their intents on disk. `first` is which
+    /// call of the reply the first of them is.
     async fn make_ready(
         &mut self,
         calls: &[ToolCall],
         steps: &mut [Step],
         due: &[bool],
-        call_seq: Seq,
+        (call_seq, first): (Seq, usize),
     ) -> Result<(), RunError> {
         let mut made = Vec::new();
         for (i, step) in steps.iter_mut().enumerate() {
             if let (Step::Allowed(plan), Some(true)) = (&mut *step, due.get(i)) {
-                let plan = std::mem::replace(plan, ToolPlan::new(ReplayClass::Opaque));
+                let mut plan = std::mem::replace(plan, ToolPlan::new(ReplayClass::Opaque));
+                plan.at = CallAt { seq: call_seq, index: first + i };
                 *step = self.prepare(&calls[i], plan, call_seq).await;
                 made.push(i);
             }
@@ -204,7 +206,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 
     /// Has an allowed call make what its intent will name.
-    async fn prepare(&self, call: &ToolCall, plan: ToolPlan, call_seq: Seq) -> Step {
+    async fn prepare(&mut self, call: &ToolCall, plan: ToolPlan, call_seq: Seq) -> Step {
         match self.tools.prepare(call, plan).await {
             Ok(plan) if !fit::fits(&self.action(call, &plan, None, call_seq)) => {
                 self.tools.discard(call).await;
@@ -231,6 +233,10 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                 None => None,
             };
             actions.push(self.action(&calls[*i], plan, before, call_seq));
+            actions.extend(plan.child.as_ref().map(|child| {
+                let started = Child::new(child.as_str(), &calls[*i].id, ChildState::Started);
+                Body::Child(Child { call_seq: Some(call_seq), ..started })
+            }));
         }
         if !actions.is_empty() {
             self.append(actions, Level::Synced).await?;
@@ -370,6 +376,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         };
         let mut bodies = vec![fitted];
         bodies.extend(output.task.map(Body::Task));
+        bodies.extend(output.child.map(|child| of_call(*child, &call.id, call_seq)));
         self.append(bodies, Level::Written).await?;
         Ok(())
     }
@@ -392,9 +399,19 @@ fn early(steps: &[Step]) -> Vec<bool> {
 }
 
 /// How many of the next steps run together: all reads and settled ones up to the next effect, or that
-/// effect alone.
+/// effect alone, or with those next to it when all of them may run beside each other.
 fn group_len(steps: &[Step]) -> usize {
-    steps.iter().position(|step| step.effect().is_some()).unwrap_or(steps.len()).max(1)
+    let is_effect = |step: &Step| step.effect().is_some();
+    let beside = |step: &Step| step.effect().is_some_and(|plan| plan.beside);
+    if steps.first().is_some_and(beside) {
+        return steps.iter().position(|step| !beside(step)).unwrap_or(steps.len());
+    }
+    steps.iter().position(is_effect).unwrap_or(steps.len()).max(1)
+}
+
+/// What is recorded of a subagent, with the call that it belongs to.
+pub(crate) fn of_call(child: Child, call_id: &str, call_seq: Seq) -> Body {
+    Body::Child(Child { call_id: call_id.to_owned(), call_seq: Some(call_seq), ..child })
 }
 
 fn too_large() -> Step {

@@ -39,6 +39,6 @@ pub use session::Session;
 pub use stop::{Stop, StopHandle, StopKind};
 pub use take_up::take_up;
 pub use tools::{
-    Answer, Begun, News, Progress, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools,
-    Verdict,
+    Answer, Begun, CallAt, News, Progress, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec,
+    Tools, Verdict,
 };

@@ -27,8 +27,8 @@
 use segno_model::checkpoint::{OpenAction, OpenRun};
 use segno_model::context::{UNKNOWN_OUTCOME, Unanswered};
 use segno_model::record::{
-    Block, Body, Compaction, CompactionState, Established as Source, Message, Outcome, Run, RunEnd,
-    RunState, ToolMessage, UserMessage,
+    Block, Body, Child, ChildState, Compaction, CompactionState, Established as Source, Message,
+    Outcome, Run, RunEnd, RunState, ToolMessage, UserMessage,
 };
 use segno_model::{Checkpoint, Seq};
 use std::collections::{HashMap, HashSet};
@@ -55,8 +55,9 @@ pub(crate) const CUT_OFF: &str = "(Segno: your reply above was cut off by an int
 /// The reason of the notice behind a reply that was cut off.
 pub(crate) const NOTICE: &str = "interrupted";
 
-/// The results of calls, as far as it was found out what became of them.
-pub(crate) type Established = HashMap<(Seq, String), Body>;
+/// The results of calls, as far as it was found out what became of them, each with what is recorded beside
+/// it.
+pub(crate) type Established = HashMap<(Seq, String), Vec<Body>>;
 
 /// The notice that stands behind a reply that was cut off: providers refuse what ends with the assistant.
 pub(crate) fn cut_off_notice() -> Body {
@@ -101,8 +102,9 @@ pub(crate) fn settle(state: &Checkpoint, found: Found<'_>, then: Then) -> Vec<Bo
         .chain(effects)
         .filter(|(seq, id, _)| !(then == Then::GoOn && awaited(*seq, id)))
         .filter(|(seq, ..)| !(then == Then::GoOn && open.is_undecided(*seq)))
-        .map(|(seq, id, name)| open.result((seq, id), name))
+        .flat_map(|(seq, id, name)| open.result((seq, id), name))
         .collect();
+    bodies.extend(lost_children(state, &bodies));
     if let Some(draft) = found.draft {
         bodies.push(draft.clone());
         bodies.extend((then == Then::GoOn).then(cut_off_notice));
@@ -115,6 +117,29 @@ pub(crate) fn settle(state: &Checkpoint, found: Found<'_>, then: Then) -> Vec<Bo
         bodies.extend(state.open_run.as_ref().map(end_of));
     }
     bodies
+}
+
+/// An end for every subagent whose call is settled and of which nothing else is said.
+fn lost_children(state: &Checkpoint, settled: &[Body]) -> Vec<Body> {
+    let has_result = |child: &Child| {
+        settled.iter().any(|body| match body {
+            Body::Message(message) => matches!(&**message, Message::Tool(result)
+                if result.call_id == child.call_id && result.call_seq == child.call_seq),
+            _ => false,
+        })
+    };
+    let is_told = |child: &Child| {
+        settled.iter().any(|body| {
+            matches!(body, Body::Child(told)
+            if told.child == child.child && told.call_id == child.call_id)
+        })
+    };
+    let open = state.open_children.iter().filter(|child| has_result(child) && !is_told(child));
+    open.map(|child| {
+        let detail = Some("nobody was there who could say what became of it".to_owned());
+        Body::Child(Child { state: ChildState::Ended, detail, ..child.clone() })
+    })
+    .collect()
 }
 
 fn end_of(open: &OpenRun) -> Body {
@@ -136,7 +161,7 @@ struct Open<'a> {
     /// Where the run began that was interrupted: calls behind it are its own.
     since: Option<Seq>,
     began: HashSet<CallKey<'a>>,
-    found: HashMap<CallKey<'a>, &'a Body>,
+    found: HashMap<CallKey<'a>, &'a Vec<Body>>,
 }
 
 impl<'a> Open<'a> {
@@ -154,7 +179,7 @@ impl<'a> Open<'a> {
         self.undecided.contains(&round)
     }
 
-    fn result(&self, call: CallKey<'_>, name: &str) -> Body {
+    fn result(&self, call: CallKey<'_>, name: &str) -> Vec<Body> {
         if let Some(found) = self.found.get(&call) {
             return (*found).clone();
         }
@@ -167,7 +192,7 @@ impl<'a> Open<'a> {
         } else {
             (UNKNOWN_OUTCOME, Outcome::Unknown)
         };
-        result(call, name, text, outcome)
+        vec![result(call, name, text, outcome)]
     }
 }
 

@@ -380,7 +380,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         })
     }
 
-    async fn request_context(&self) -> Context {
+    async fn request_context(&mut self) -> Context {
         let mut context = self.session.context(&self.env.model);
         if self.thinking_dropped {
             context = context.without_thinking();

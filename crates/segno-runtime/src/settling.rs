@@ -4,6 +4,7 @@
 //! What follows from it is decided in [`crate::recovery`]. Must not: append anything by itself before
 //! somebody goes on with the session; looking at a session changes no byte.
 
+use crate::effects::of_call;
 use crate::recovery::{self, Established, Then};
 use crate::session::Session;
 use crate::{Begun, Settlement, ToolOutput, ToolPlan, Tools, Verdict, blobs, fit};
@@ -84,7 +85,7 @@ impl<L: SessionLog> Session<L> {
                 let text = recovery::NOT_RECORDED;
                 let result =
                     recovery::result((call_seq, &call_id), &name, text, Outcome::NotRecorded);
-                findings.established.insert((call_seq, call_id), result);
+                findings.established.insert((call_seq, call_id), vec![result]);
             }
         }
         findings.draft = self.cut_off_reply().await?;
@@ -171,7 +172,12 @@ impl<L: SessionLog> Session<L> {
         }
     }
 
-    async fn found(&mut self, action: &Action, mut output: ToolOutput) -> Result<Body, StoreError> {
+    /// A result, and what is recorded beside it.
+    async fn found(
+        &mut self,
+        action: &Action,
+        mut output: ToolOutput,
+    ) -> Result<Vec<Body>, StoreError> {
         blobs::store_large(self.log_mut(), &mut output.content).await?;
         let whole = match &output.whole {
             Some(bytes) => Some(blobs::store_bytes(self.log_mut(), bytes).await?),
@@ -189,7 +195,10 @@ impl<L: SessionLog> Session<L> {
             established: if unknown { Source::Recovery } else { Source::Traces },
             background: output.background,
         };
-        fit::result(self.log_mut(), result).await
+        let mut found = vec![fit::result(self.log_mut(), result).await?];
+        let child = output.child.map(|child| of_call(*child, &action.call_id, action.call_seq));
+        found.extend(child);
+        Ok(found)
     }
 
     /// What recovery has to write before something new begins, or before the open run goes on.

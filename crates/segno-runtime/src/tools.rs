@@ -6,8 +6,9 @@
 use crate::Stop;
 use segno_model::checkpoint::{Background, Checkpoint};
 use segno_model::context::UNKNOWN_OUTCOME;
-use segno_model::record::{Action, Block, Outcome, ReplayClass, Task, ToolCall};
+use segno_model::record::{Action, Block, Child, Outcome, ReplayClass, Task, ToolCall};
 use segno_model::store::Owner;
+use segno_model::{Seq, SessionId};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::future::Future;
@@ -62,13 +63,39 @@ pub struct ToolPlan {
     /// runs: a name that is the same for the same thing. Such a call is prepared only when no earlier
     /// call of its reply can still change that: none with the same subject, and none without one.
     pub subject: Option<String>,
+    /// Which call it is. The run sets it before [`Tools::prepare`]; an intent that names something by it
+    /// names the same after a crash.
+    pub at: CallAt,
+    /// The session that the effect works in, when it starts or continues a subagent. A `child` record says
+    /// so beside the intent.
+    pub child: Option<SessionId>,
+    /// Whether it runs beside those of its neighbours that say the same.
+    pub beside: bool,
+}
+
+/// A call by its place in the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct CallAt {
+    /// The message that holds it.
+    pub seq: Seq,
+    /// Which of the calls of that message that were judged together it is, from 0.
+    pub index: usize,
 }
 
 impl ToolPlan {
     /// A plan without a key and without facts.
     #[must_use]
     pub fn new(class: ReplayClass) -> Self {
-        Self { class, key: None, probe: None, before: None, subject: None }
+        Self {
+            class,
+            key: None,
+            probe: None,
+            before: None,
+            subject: None,
+            at: CallAt::default(),
+            child: None,
+            beside: false,
+        }
     }
 }
 
@@ -98,6 +125,8 @@ pub struct ToolOutput {
     pub task: Option<Task>,
     /// The handle under which the effect goes on behind this result. [`Tools::news`] tells its end.
     pub background: Option<String>,
+    /// What is recorded of a subagent beside the result; its call is filled in. Never sent to a model.
+    pub child: Option<Box<Child>>,
     /// Nothing is recorded: this process is shut down while the effect goes on, and the next one
     /// establishes its result.
     pub unfinished: bool,
@@ -132,6 +161,7 @@ impl ToolOutput {
             whole: None,
             task: None,
             background: None,
+            child: None,
             unfinished: false,
         }
     }

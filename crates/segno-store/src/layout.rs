@@ -6,6 +6,8 @@
 use crate::disk::{Disk, Meta};
 use crate::error::store_error;
 use segno_model::SessionId;
+use segno_model::child::parent_of;
+use segno_model::record::Header;
 use segno_model::store::StoreError;
 use segno_model::time::Timestamp;
 use std::io::ErrorKind;
@@ -17,6 +19,9 @@ pub(crate) const LOG: &str = "log.jsonl";
 
 /// The name of the directory of its supervised commands.
 const ACTIONS: &str = "actions";
+
+/// The name of the directory of its children.
+const CHILDREN: &str = "children";
 
 /// The paths of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +54,17 @@ impl SessionDir {
 
     pub(crate) fn actions(&self) -> PathBuf {
         self.0.join(ACTIONS)
+    }
+
+    pub(crate) fn children(&self) -> PathBuf {
+        self.0.join(CHILDREN)
+    }
+
+    /// The session that it is a child of: by where it lies.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        let children =
+            self.0.parent().filter(|dir| dir.file_name().is_some_and(|n| n == CHILDREN))?;
+        children.parent().map(|parent| Self(parent.to_owned()))
     }
 
     pub(crate) fn set_aside(&self) -> PathBuf {
@@ -92,7 +108,18 @@ impl Layout {
         SessionDir(self.sessions().join(month(id)).join(id.as_str()))
     }
 
-    /// Where an existing session is: at home, or in another month's directory.
+    /// Where a session with this header is created: a child below its parent, wherever that is.
+    pub(crate) fn home_of<D: Disk>(&self, disk: &D, header: &Header) -> SessionDir {
+        match parent_of(header) {
+            Some(parent) => {
+                let parent = self.locate(disk, &parent).unwrap_or_else(|_| self.home(&parent));
+                SessionDir(parent.children().join(header.id.as_str()))
+            }
+            None => self.home(&header.id),
+        }
+    }
+
+    /// Where an existing session is: at home, in another month's directory, or below its parent.
     pub(crate) fn locate<D: Disk>(
         &self,
         disk: &D,
@@ -102,13 +129,48 @@ impl Layout {
         if has_log(disk, &home)? {
             return Ok(home);
         }
-        for month in directories(disk, &self.sessions())? {
+        let months = directories(disk, &self.sessions())?;
+        for month in &months {
             let dir = SessionDir(self.sessions().join(month).join(id.as_str()));
             if has_log(disk, &dir)? {
                 return Ok(dir);
             }
         }
+        // Nothing names a child's parent but its own header: every session is asked, all of a month at once.
+        for month in &months {
+            let dir = self.sessions().join(month);
+            let parents = ids_in(disk, &dir)?;
+            let below = format!("{CHILDREN}/{id}");
+            let found = disk.metas(&dir, &parents, &format!("{below}/{LOG}"));
+            if let Some(at) = found.iter().position(Result::is_ok) {
+                return Ok(SessionDir(dir.join(parents[at].as_str()).join(below)));
+            }
+        }
         Err(StoreError::NotFound(id.clone()))
+    }
+
+    /// The children of a session; and which of them are links.
+    pub(crate) fn children<D: Disk>(
+        &self,
+        disk: &D,
+        parent: &SessionId,
+    ) -> Result<Vec<(Found, bool)>, StoreError> {
+        let dir = match self.locate(disk, parent) {
+            Ok(dir) => dir.children(),
+            Err(StoreError::NotFound(_)) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let found = sessions_in(disk, &dir)?;
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let entries = disk.list(&dir).map_err(|e| store_error("listing", &dir, e))?;
+        let is_link = |id: &SessionId| entries.iter().any(|e| e.is_link && e.name == id.as_str());
+        Ok(found
+            .into_iter()
+            .map(|found| (is_link(&found.id), found))
+            .map(|(l, f)| (f, l))
+            .collect())
     }
 
     /// Every session that has, or had, supervised commands: the directories of their files.
@@ -119,15 +181,14 @@ impl Layout {
         let mut found = Vec::new();
         for month in directories(disk, &self.sessions())? {
             let dir = self.sessions().join(month);
-            let names = directories(disk, &dir)?;
-            let ids: Vec<SessionId> =
-                names.iter().flat_map(|name| SessionId::parse(name)).collect();
-            let metas = disk.metas(&dir, &ids, ACTIONS);
-            let there = ids.into_iter().zip(metas).filter(|(_, meta)| meta.is_ok());
-            found.extend(there.map(|(id, _)| {
-                let actions = dir.join(id.as_str()).join(ACTIONS);
-                (id, actions)
-            }));
+            let ids = ids_in(disk, &dir)?;
+            let parents = disk.metas(&dir, &ids, CHILDREN);
+            for (parent, _) in ids.iter().zip(parents).filter(|(_, meta)| meta.is_ok()) {
+                let below = dir.join(parent.as_str()).join(CHILDREN);
+                let children = ids_in(disk, &below)?;
+                found.extend(with_actions(disk, &below, children));
+            }
+            found.extend(with_actions(disk, &dir, ids));
         }
         Ok(found)
     }
@@ -141,6 +202,20 @@ impl Layout {
         }
         Ok(found)
     }
+}
+
+/// The directories of these sessions' supervised commands, of those that have one.
+fn with_actions<D: Disk>(disk: &D, dir: &Path, ids: Vec<SessionId>) -> Vec<(SessionId, PathBuf)> {
+    let metas = disk.metas(dir, &ids, ACTIONS);
+    let there = ids.into_iter().zip(metas).filter(|(_, meta)| meta.is_ok());
+    let path = |id: &SessionId| dir.join(id.as_str()).join(ACTIONS);
+    there.map(|(id, _)| (id.clone(), path(&id))).collect()
+}
+
+/// The ids after which directories in a directory are named.
+fn ids_in<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<SessionId>, StoreError> {
+    let names = directories(disk, dir)?;
+    Ok(names.iter().flat_map(|name| SessionId::parse(name)).collect())
 }
 
 /// A session on disk.
@@ -161,8 +236,7 @@ impl Found {
 
 /// The sessions that lie directly in a directory, in the order of their ids.
 pub(crate) fn sessions_in<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Found>, StoreError> {
-    let names = directories(disk, dir)?;
-    let mut ids: Vec<SessionId> = names.iter().flat_map(|name| SessionId::parse(name)).collect();
+    let mut ids = ids_in(disk, dir)?;
     ids.sort_unstable();
     let metas = disk.metas(dir, &ids, LOG);
     let (mut found, within) = (Vec::with_capacity(ids.len()), Arc::from(dir));

@@ -19,6 +19,7 @@ use crate::set_aside;
 use crate::store::FileStore;
 use crate::writer::Writer;
 use segno_model::batch::{Batch, Draft, plan_with_checkpoint_every};
+use segno_model::child::parent_of;
 use segno_model::id::sha256_hex;
 use segno_model::inbox::Inbox;
 use segno_model::record::{BlobRef, Header, Repair, RepairItem};
@@ -78,7 +79,7 @@ pub struct FileLog<D: Disk> {
 impl<D: Disk> FileLog<D> {
     /// A session that does not exist yet.
     pub(crate) fn unborn(store: FileStore<D>, header: Header) -> Self {
-        let dir = store.layout().home(&header.id);
+        let dir = store.layout().home_of(store.disk(), &header);
         let known = Known {
             header,
             state: State::default(),
@@ -199,6 +200,7 @@ impl<D: Disk> FileLog<D> {
         if exists(&disk, &path)? {
             return Err(StoreError::Exists(path.display().to_string()));
         }
+        self.check_parent()?;
         create_dirs(&disk, self.store.layout().root(), self.dir.path())?;
         for (hash, bytes) in &self.staged {
             blobs::put(&disk, &self.dir, hash, bytes)?;
@@ -213,6 +215,13 @@ impl<D: Disk> FileLog<D> {
         let writer = Writer::new(disk, path.clone(), file);
         self.place = Place::Born(writer.map_err(|e| store_error("looking at", &path, e))?);
         Ok(())
+    }
+
+    /// A child is made below its parent, and never makes the parent's place by itself.
+    fn check_parent(&self) -> Result<(), StoreError> {
+        let Some(parent) = parent_of(&self.known.header) else { return Ok(()) };
+        let dir = self.dir.parent().map(|dir| exists(self.store.disk(), &dir.log())).transpose()?;
+        if dir == Some(true) { Ok(()) } else { Err(StoreError::NotFound(parent)) }
     }
 
     /// A first write that did not fit leaves nothing behind, so that it can be tried again. Only an
@@ -282,7 +291,9 @@ fn sync<D: Disk>(
 ) -> Result<(), StoreError> {
     writer.sync()?;
     if !*name_durable {
-        for path in [Some(dir.path()), dir.path().parent()].into_iter().flatten() {
+        // A child's parent directory may have been made by the same process that died.
+        let above = if dir.parent().is_some() { 3 } else { 2 };
+        for path in dir.path().ancestors().take(above) {
             sync_dir(disk, path).map_err(|e| writer.poisoned(e.to_string()))?;
         }
         *name_durable = true;

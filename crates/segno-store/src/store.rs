@@ -19,7 +19,9 @@ use segno_model::inbox::admission::Admission;
 use segno_model::inbox::{Inbox, NewInput};
 use segno_model::judge::{Damage, Tail};
 use segno_model::record::{BlobRef, Header};
-use segno_model::store::{ForkPoint, Listed, Owner, Scanned, SessionStore, Snapshot, StoreError};
+use segno_model::store::{
+    ForkPoint, Listed, ListedChild, Owner, Scanned, SessionStore, Snapshot, StoreError,
+};
 use segno_model::{Seq, SessionId, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -185,6 +187,19 @@ impl<D: Disk> FileStore<D> {
         LogFile::open(self, &dir, id)
     }
 
+    /// The children of a session, by id; none when there is no such session.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn children_now(&self, parent: &SessionId) -> Result<Vec<ListedChild>, StoreError> {
+        let all = self.layout().children(self.disk(), parent)?;
+        let child = |(found, is_link): (Found, bool)| {
+            let held = lock::is_held(self.disk(), &found.dir());
+            ListedChild { id: found.id, bytes: found.meta.len, held, is_link }
+        };
+        Ok(all.into_iter().map(child).collect())
+    }
+
     pub(crate) fn locks(&self) -> Locks {
         Locks::now(self.disk(), self.root())
     }
@@ -222,6 +237,10 @@ impl<D: Disk> SessionStore for FileStore<D> {
         let all = self.layout().all(self.disk())?;
         let locks = self.locks();
         Ok(all.into_iter().map(|found| self.listed(found, &locks)).collect())
+    }
+
+    async fn children(&self, parent: &SessionId) -> Result<Vec<ListedChild>, StoreError> {
+        self.children_now(parent)
     }
 
     async fn fork(

@@ -11,17 +11,25 @@ use crate::lock;
 use crate::reading::{self, LogFile};
 use crate::store::FileStore;
 use segno_model::SessionId;
+use segno_model::record::Header;
 use segno_model::store::{Listed, Snapshot, StoreError};
 use std::path::Path;
 
 impl<D: Disk> FileStore<D> {
-    /// Moves a session to the trash.
+    /// Moves a session to the trash, with its children.
     ///
     /// # Errors
     /// [`StoreError::Held`] while somebody writes it, [`StoreError::NotFound`], or a failing disk.
     pub fn trash(&self, id: &SessionId) -> Result<(), StoreError> {
         let dir = self.layout().locate(self.disk(), id)?;
         let _locked = lock::open_locked(self.disk(), &dir, id)?;
+        // Its children go with it, and nobody may be writing one.
+        let children = self.layout().children(self.disk(), id)?;
+        let locked = children
+            .iter()
+            .filter(|(_, is_link)| !is_link)
+            .map(|(child, _)| lock::open_locked(self.disk(), &child.dir(), &child.id));
+        let _children = locked.collect::<Result<Vec<_>, _>>()?;
         self.move_session(&dir, &self.in_trash(id))
     }
 
@@ -43,7 +51,7 @@ impl<D: Disk> FileStore<D> {
         reading::snapshot(&LogFile::open(self, &self.in_trash(id), id)?, id)
     }
 
-    /// Moves a session back from the trash.
+    /// Moves a session back from the trash: a child below its parent, when that is there.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when it is not there, [`StoreError::Exists`] when a session with its
@@ -53,7 +61,9 @@ impl<D: Disk> FileStore<D> {
         if !exists(self.disk(), &dir.log())? {
             return Err(StoreError::NotFound(id.clone()));
         }
-        self.move_session(&dir, &self.layout().home(id))
+        let header = self.read_trashed(id).map(|snapshot| snapshot.header);
+        let home = header.map_or_else(|_| self.layout().home(id), |header| self.home_now(&header));
+        self.move_session(&dir, &home)
     }
 
     /// Deletes what is in the trash, for good; gives the ids.
@@ -76,6 +86,17 @@ impl<D: Disk> FileStore<D> {
             gone.push(id);
         }
         Ok(gone)
+    }
+
+    /// Where a session belongs as things are: a child without its parent is a session of its own.
+    fn home_now(&self, header: &Header) -> SessionDir {
+        let home = self.layout().home_of(self.disk(), header);
+        match home.parent() {
+            Some(parent) if !exists(self.disk(), &parent.log()).unwrap_or(false) => {
+                self.layout().home(&header.id)
+            }
+            _ => home,
+        }
     }
 
     fn in_trash(&self, id: &SessionId) -> SessionDir {

@@ -4,7 +4,8 @@
 //! records, or talk to a person itself; an [`Asker`] does. Replay classes: `read`, `grep`, `find`, `ls`
 //! and `todo` are `read`; `write` and `edit` are `verified`, with the facts in the intent's probe (large
 //! files are `opaque`: what they held before is not kept);
-//! `bash` is `supervised` where the session keeps files, and `opaque` otherwise.
+//! `bash` is `supervised` where the session keeps files, and `opaque` otherwise; `task` is `keyed` by the
+//! child's id.
 
 mod bash;
 mod change;
@@ -22,6 +23,7 @@ mod read;
 mod request;
 mod restore;
 mod supervised;
+mod task;
 mod todo;
 mod walk;
 mod workspace;
@@ -35,7 +37,8 @@ pub use workspace::Place;
 
 use crate::mcp::{self, Servers};
 use crate::permission::command::judge;
-use crate::permission::{CommandWish, Decision, Memory, Mode, Offers, PrefixRule, Wish, refusal};
+use crate::permission::{CommandWish, Decision, Mode, Offers, PrefixRule, Wish, refusal};
+use crate::subagent::{ChildAsker, Family, Nursery, Role};
 pub(crate) use change::Old;
 use change::{Change, Temps};
 pub(crate) use cut::cut_text;
@@ -52,10 +55,12 @@ use segno_runtime::{
     Answer, Begun, News, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
 };
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use supervised::Commands;
+pub(crate) use task::ChildTools;
+use task::{Gate, Shared, Tasks};
 use walk::Cancel;
 use workspace::Workspace;
 
@@ -134,11 +139,13 @@ pub struct Toolbox {
     workspace: Arc<Workspace>,
     hidden_env: Vec<String>,
     commands: Option<Commands>,
-    asker: Option<Arc<dyn Asker>>,
-    mode: Mutex<Mode>,
-    memory: Mutex<Memory>,
+    gate: Gate,
     edits: Arc<Edits>,
     external: External,
+    tasks: Tasks,
+    /// The only tools that there are; all when none are named.
+    only: Option<Vec<String>>,
+    shared: Shared,
 }
 
 type ToolCallKey = (String, String, String);
@@ -159,32 +166,91 @@ impl Toolbox {
     pub fn new(config: ToolboxConfig) -> Self {
         let home = config.home.as_deref();
         let workspace = Workspace::new(&config.cwd, &config.root, home, &config.own);
+        let (session, host) = config.session;
+        let supervisor = config.supervision.as_ref().map(|s| s.supervisor.clone());
+        let servers = config.servers.clone();
+        let shared = Shared { supervisor, servers, asking: Arc::default(), host: host.clone() };
         Self {
             workspace: Arc::new(workspace),
             hidden_env: config.hidden_env,
             commands: config.supervision.map(Commands::new),
-            asker: config.asker,
-            mode: Mutex::new(config.mode),
-            memory: Mutex::new(Memory::new(config.rules)),
+            gate: Gate::new(config.mode, config.rules, config.asker),
             external: External::new(config.servers),
-            edits: Arc::new(Edits::new(Temps::new(&config.session.0, &config.session.1))),
+            edits: Arc::new(Edits::new(Temps::new(&session, &host))),
+            tasks: Tasks::default(),
+            only: None,
+            shared,
         }
+    }
+
+    /// With a tool that gives tasks to the subagents of this session.
+    #[must_use]
+    pub fn with_subagents<N: Nursery + 'static>(self, family: Family<N>) -> Self {
+        Self { tasks: Tasks::of(Arc::new(family)), ..self }
+    }
+
+    /// A child's tools: those of this session that its role names, behind the same live gate, and without
+    /// the one that starts subagents.
+    pub(crate) fn for_child(&self, own: ChildTools<'_>) -> Self {
+        let Shared { host, supervisor, servers, asking } = &self.shared;
+        let supervision = own.actions.zip(supervisor.clone());
+        let supervision =
+            supervision.map(|(actions, supervisor)| Supervision { actions, supervisor });
+        let asker = self.gate.asker.clone().map(|asker| -> Arc<dyn Asker> {
+            Arc::new(ChildAsker::new(asker, &own.role.name, Arc::clone(asking)))
+        });
+        let (host, servers, asking) = (host.clone(), servers.clone(), Arc::clone(asking));
+        let temps = Temps::new(own.session.as_str(), &host);
+        Self {
+            workspace: Arc::clone(&self.workspace),
+            hidden_env: self.hidden_env.clone(),
+            commands: supervision.map(Commands::new),
+            gate: Gate { asker, ..self.gate.clone() },
+            external: External::new(servers.clone()),
+            edits: Arc::new(Edits::new(temps)),
+            tasks: Tasks::default(),
+            only: own.role.tools.clone(),
+            shared: Shared { supervisor: supervisor.clone(), servers, asking, host },
+        }
+    }
+
+    /// The tools that a child with this role is offered.
+    pub(crate) fn child_specs(&self, role: &Role) -> Vec<ToolSpec> {
+        let mut specs = request::specs(self.commands.is_some());
+        specs.extend(self.external.specs());
+        specs.retain(|spec| role.has(&spec.name));
+        specs
+    }
+
+    /// The working directory, links resolved.
+    pub(crate) fn cwd(&self) -> &Path {
+        self.workspace.cwd()
+    }
+
+    /// Whether there is a tool of this name here, as far as roles go.
+    fn has(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.iter().any(|tool| tool == name))
+            && (name != task::NAME || self.tasks.is_there())
     }
 
     /// The permission mode in force.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        *lock(&self.mode)
+        *lock(&self.gate.mode)
     }
 
     /// Changes the permission mode; a person's word, never a record's.
     pub fn set_mode(&self, mode: Mode) {
-        *lock(&self.mode) = mode;
+        *lock(&self.gate.mode) = mode;
     }
 
     /// Understands a call and looks at what it is about; changes nothing.
     async fn examine(&self, call: &ToolCall) -> Result<Examined, ToolError> {
         let request = Request::parse(call)?;
+        if !self.has(&call.name) {
+            let name = &call.name;
+            return Err(ToolError::Arguments(format!("there is no tool {name:?} for this agent")));
+        }
         if matches!(&request, Request::Bash(args) if args.background) && self.commands.is_none() {
             let why = "commands cannot run in the background here; leave `background` out";
             return Err(ToolError::Refused(why.to_owned()));
@@ -211,10 +277,10 @@ impl Toolbox {
     fn verdict(&self, call: &ToolCall, examined: &Examined) -> Verdict {
         let plan = self.tool_plan(call, examined);
         let mode = self.mode();
-        let memory = lock(&self.memory);
+        let memory = lock(&self.gate.memory);
         match memory.decide(mode, &examined.wish) {
             Decision::Allow => Verdict::Run(plan),
-            Decision::Ask if self.asker.is_some() => {
+            Decision::Ask if self.gate.asker.is_some() => {
                 Verdict::Ask { question: self.question(examined), plan }
             }
             Decision::Ask | Decision::Refuse => {
@@ -224,6 +290,9 @@ impl Toolbox {
     }
 
     fn tool_plan(&self, call: &ToolCall, examined: &Examined) -> ToolPlan {
+        if matches!(examined.request, Request::Task(_)) {
+            return task::plan();
+        }
         let class = match &examined.request {
             Request::Bash(_) if self.commands.is_some() => ReplayClass::Supervised,
             Request::Bash(_) => ReplayClass::Opaque,
@@ -297,8 +366,8 @@ impl Toolbox {
 
     async fn answer(&self, call: &ToolCall, question: &str) -> Result<Answer, ToolError> {
         let examined = self.examine(call).await?;
-        let offers = lock(&self.memory).offers(&examined.wish);
-        let reply = match &self.asker {
+        let offers = lock(&self.gate.memory).offers(&examined.wish);
+        let reply = match &self.gate.asker {
             Some(asker) => asker.ask(Question { call, text: question, offers: &offers }).await,
             None => Reply::No { reason: None },
         };
@@ -306,14 +375,14 @@ impl Toolbox {
             |allowed, scope: &str, reason| Answer { allowed, scope: scope.to_owned(), reason };
         Ok(match reply {
             Reply::Always if !offers.always.is_empty() => {
-                let rules = lock(&self.memory).remember_always(&examined.wish);
-                if let Some(asker) = &self.asker {
+                let rules = lock(&self.gate.memory).remember_always(&examined.wish);
+                if let Some(asker) = &self.gate.asker {
                     asker.save(&rules);
                 }
                 answer(true, "always", None)
             }
             Reply::Session if offers.session.is_some() => {
-                lock(&self.memory).remember_session(&examined.wish);
+                lock(&self.gate.memory).remember_session(&examined.wish);
                 answer(true, "session", None)
             }
             // What was not offered counts for this time only.
@@ -339,6 +408,11 @@ impl Toolbox {
                 return bash::run(&self.workspace, &self.hidden_env, args, run).await;
             }
             (Request::External(call), _) => return Ok(self.external.run(call, &run.stop).await),
+            (Request::Task(_), _) => {
+                let ran = self.tasks.run(self, call, run).await;
+                let nothing = || ToolError::Refused("nothing was prepared for it".to_owned());
+                return ran.ok_or_else(nothing);
+            }
             (Request::Background(args), Some(commands)) => {
                 return commands.background(args, &run.stop).await;
             }
@@ -367,7 +441,9 @@ impl Toolbox {
 impl Tools for Toolbox {
     fn specs(&self) -> Vec<ToolSpec> {
         let mut specs = request::specs(self.commands.is_some());
+        specs.extend(self.tasks.spec());
         specs.extend(self.external.specs());
+        specs.retain(|spec| self.has(&spec.name));
         specs
     }
 
@@ -397,6 +473,7 @@ impl Tools for Toolbox {
                 }
             }
             Ok(Request::External(call)) => return Ok(self.external.prepare(&call, given)),
+            Ok(Request::Task(args)) => return self.tasks.prepare(self, call, &args, given).await,
             Ok(Request::Bash(args)) => self.prepare_command(call, &args, given).await,
             _ => return Ok(given),
         };
@@ -409,6 +486,7 @@ impl Tools for Toolbox {
             let _ = dir.remove();
         }
         self.external.discard(call);
+        self.tasks.discard(call);
         let (edits, call) = (Arc::clone(&self.edits), call.clone());
         let discarded = tokio::task::spawn_blocking(move || edits.discard(&call));
         let _ = discarded.await;
@@ -423,10 +501,14 @@ impl Tools for Toolbox {
             ("bash", Some(commands)) if action.class == ReplayClass::Supervised => {
                 commands.establish(action, here).await
             }
+            (task::NAME, _) if self.tasks.is_there() => {
+                let told = self.tasks.establish(self, action).await;
+                Settlement::Told(told.unwrap_or_else(unknown))
+            }
             (name, _) if mcp::is_external(name) => {
                 Settlement::Told(self.external.establish(&begun).await)
             }
-            _ => Settlement::Told(ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown)),
+            _ => Settlement::Told(unknown()),
         }
     }
 
@@ -459,6 +541,11 @@ impl Tools for Toolbox {
     }
 }
 
+/// What is told of an effect that nobody knows anything about.
+fn unknown() -> ToolOutput {
+    ToolOutput::new(UNKNOWN_OUTCOME, true, Outcome::Unknown)
+}
+
 /// Runs what changes nothing.
 fn look(workspace: &Workspace, request: Request, cancel: &Cancel) -> Result<ToolOutput, ToolError> {
     match request {
@@ -470,7 +557,11 @@ fn look(workspace: &Workspace, request: Request, cancel: &Cancel) -> Result<Tool
         Request::Background(_) => {
             Err(ToolError::Refused("there are no background commands here".to_owned()))
         }
-        Request::Write(_) | Request::Edit(_) | Request::Bash(_) | Request::External(_) => {
+        Request::Write(_)
+        | Request::Edit(_)
+        | Request::Bash(_)
+        | Request::Task(_)
+        | Request::External(_) => {
             Err(ToolError::Refused("this tool cannot be run here".to_owned()))
         }
     }
@@ -497,7 +588,7 @@ fn wish(workspace: &Workspace, request: &Request) -> Result<Wish, ToolError> {
             let place = workspace.place(&path);
             return Ok(Wish::Write(path, place));
         }
-        Request::Todo(_) | Request::Background(_) | Request::External(_) => {
+        Request::Todo(_) | Request::Background(_) | Request::Task(_) | Request::External(_) => {
             return Ok(Wish::Nothing);
         }
     };

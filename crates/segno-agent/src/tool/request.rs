@@ -5,8 +5,9 @@
 
 use super::error::ToolError;
 use super::supervised::background;
-use super::{bash, edit, find, grep, ls, read, todo, write};
+use super::{bash, edit, find, grep, ls, read, task, todo, write};
 use crate::mcp;
+use crate::subagent::task::Args;
 use segno_model::record::ToolCall;
 use segno_runtime::ToolSpec;
 use serde::de::DeserializeOwned;
@@ -24,6 +25,7 @@ pub(crate) enum Request {
     Ls(ls::Args),
     Todo(todo::Args),
     Background(background::Args),
+    Task(Args),
     /// A call of another program's tool, which understands it itself.
     External(ToolCall),
 }
@@ -53,6 +55,7 @@ impl Request {
                 args.check()?;
                 Self::Background(args)
             }
+            task::NAME => Self::Task(arguments(call)?),
             name if mcp::is_external(name) => Self::External(call.clone()),
             other => {
                 let names = NAMES.join(", ");
@@ -95,7 +98,12 @@ pub(crate) fn specs(supervised: bool) -> Vec<ToolSpec> {
     specs
 }
 
-fn spec(name: &str, description: &str, required: &[&str], properties: &Value) -> ToolSpec {
+pub(super) fn spec(
+    name: &str,
+    description: &str,
+    required: &[&str],
+    properties: &Value,
+) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),

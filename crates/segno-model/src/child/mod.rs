@@ -13,7 +13,7 @@ pub use launch::{Unusable, launch_of, parse_launch, system_sha256};
 
 use crate::id::{Seq, SessionId, sha256_hex};
 use crate::line::Record;
-use crate::record::{Attempt, Body, Usage};
+use crate::record::{Attempt, Body, Header, Usage};
 use std::collections::HashSet;
 
 /// How long an attempt's `detail` may be, in characters.
@@ -31,6 +31,12 @@ pub fn child_id(parent: &SessionId, call_seq: Seq, index: usize) -> SessionId {
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
     // Always hex in the right grouping; the parent's own id could only stand here if it were not.
     SessionId::parse(&parts.join("-")).unwrap_or_else(|_| parent.clone())
+}
+
+/// Below which session a session with this header lies.
+#[must_use]
+pub fn parent_of(header: &Header) -> Option<SessionId> {
+    SessionId::parse(header.launch.as_ref()?.get("parent")?.as_str()?).ok()
 }
 
 /// An attempt's id in its parent ([`Attempt::id`]).

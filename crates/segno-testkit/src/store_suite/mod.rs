@@ -11,6 +11,7 @@ mod active;
 mod append;
 mod blobs;
 mod checkpoints;
+mod children;
 mod creation;
 mod drafts;
 mod forks;
@@ -82,6 +83,7 @@ use cases;
 pub fn cases_of<H: Bench>() -> Vec<Case<H>> {
     let groups = [
         creation::cases(),
+        children::cases(),
         append::cases(),
         navigation::cases(),
         forks::cases(),
@@ -108,12 +110,12 @@ macro_rules! store_suite {
         })+
     };
     ($bench:ty) => {
-        $crate::store_suite!($bench: creation, append, navigation, forks, reading, ownership,
+        $crate::store_suite!($bench: creation, children, append, navigation, forks, reading, ownership,
             judging, blobs, active, checkpoints, poison, drafts, inbox);
 
         #[test]
         fn every_group_is_run() {
-            let named = ["creation", "append", "navigation", "forks", "reading", "ownership",
+            let named = ["creation", "children", "append", "navigation", "forks", "reading", "ownership",
                 "judging", "blobs", "active", "checkpoints", "poison", "drafts", "inbox"];
             for case in $crate::store_suite::cases_of::<$bench>() {
                 assert!(named.contains(&case.group), "group {} has no test", case.group);

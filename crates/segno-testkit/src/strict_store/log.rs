@@ -5,6 +5,7 @@
 use super::world::{Op, World};
 use super::{inbox, load};
 use segno_model::batch::{Batch, Draft, plan_with_checkpoint};
+use segno_model::child::parent_of;
 use segno_model::id::sha256_hex;
 use segno_model::inbox::Inbox;
 use segno_model::line::decode;
@@ -157,6 +158,12 @@ impl StrictLog {
         if self.right.ticket.is_none() {
             if world.logs.contains_key(&self.right.id) {
                 return Err(StoreError::Exists(self.right.id.to_string()));
+            }
+            if let Some(parent) = parent_of(&self.header) {
+                if !world.logs.contains_key(&parent) {
+                    return Err(StoreError::NotFound(parent));
+                }
+                world.parents.insert(self.right.id.clone(), parent);
             }
             let owner = self.right.owner.clone();
             self.right.ticket = Some(world.take_right(&self.right.id, owner)?);

@@ -19,7 +19,9 @@ use log::{Right, Shared};
 use segno_model::inbox::admission::Admission;
 use segno_model::inbox::{Inbox, NewInput};
 use segno_model::record::{BlobRef, Header};
-use segno_model::store::{ForkPoint, Listed, Owner, Scanned, SessionStore, Snapshot, StoreError};
+use segno_model::store::{
+    ForkPoint, Listed, ListedChild, Owner, Scanned, SessionStore, Snapshot, StoreError,
+};
 use segno_model::{SessionId, Timestamp};
 use world::{Stored, World};
 
@@ -173,7 +175,18 @@ impl SessionStore for StrictStore {
             bytes: log.bytes.len() as u64,
             held: world.is_held(id),
         };
-        Ok(world.logs.iter().map(listed).collect())
+        let is_session = |(id, _): &(&SessionId, &Stored)| !world.parents.contains_key(*id);
+        Ok(world.logs.iter().filter(is_session).map(listed).collect())
+    }
+
+    async fn children(&self, parent: &SessionId) -> Result<Vec<ListedChild>, StoreError> {
+        let world = self.world.lock();
+        let child = |(id, of): (&SessionId, &SessionId)| {
+            let log = world.logs.get(id).filter(|_| of == parent)?;
+            let (bytes, held) = (log.bytes.len() as u64, world.is_held(id));
+            Some(ListedChild { id: id.clone(), bytes, held, is_link: false })
+        };
+        Ok(world.parents.iter().filter_map(child).collect())
     }
 
     async fn fork(

@@ -49,6 +49,8 @@ pub(super) struct World {
     /// Never durable.
     pub(super) drafts: BTreeMap<SessionId, (Seq, String)>,
     pub(super) inboxes: BTreeMap<SessionId, Entries>,
+    /// Children, and below whom they lie.
+    pub(super) parents: BTreeMap<SessionId, SessionId>,
     holders: BTreeMap<SessionId, (u64, Owner)>,
     tickets: u64,
     /// Each with how many operations of its kind still succeed before it.

@@ -1,0 +1,573 @@
+//! The children of one session: launched, continued, run, and found again.
+//!
+//! Responsible for: the order of section 8 of the design. A new child is made behind its parent's synced
+//! intent, once; a child is continued only after everything was compared, its lock was taken, and everything
+//! was read again. Must not: change a byte of a child that is refused, or run one for a result that is missing.
+
+use super::launch::{self, Binding};
+use super::task::{MAX_TURNS, Task, Who};
+use super::told::{self, Ending};
+use super::traces::{Reader, Traces};
+use super::{Boxed, Nursery, Prepared, Role, Roles, Subagents};
+use crate::tool::{ChildTools, Toolbox};
+use crate::{Agent, AgentError, Surroundings};
+use segno_model::child::drift::{Drift, drift, refusals};
+use segno_model::child::{attempt_id, child_id, input_id, launch_of, unpairable::unpairable};
+use segno_model::record::{
+    Action, Body, FORMAT, Header, LaunchRecord, ModelChange, ModelRef, Origin, OriginKind, Run,
+    RunEnd, RunState, UserMessage,
+};
+use segno_model::store::{
+    HeldSession as _, Judged, Level, LogOf, Opened, Scanned, SessionLog, SessionStore, Snapshot,
+    StoreError,
+};
+use segno_model::{Seq, SessionId};
+use segno_runtime::{
+    CallAt, Event, Finished, Progress, Session, StopHandle, StopKind, ToolOutput, ToolRun,
+};
+use serde::{Deserialize, Serialize};
+
+/// How often a child that somebody else makes or removes at this moment is looked at again.
+const TRIES: usize = 3;
+
+/// The subagents of one session.
+pub struct Family<N: Nursery> {
+    nursery: N,
+    parent: SessionId,
+    roles: Roles,
+}
+
+/// What an intent says about a subagent.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Probe {
+    attempt: String,
+    resumed: bool,
+    launch: LaunchRecord,
+}
+
+impl Prepared {
+    /// What the intent says of it.
+    pub(crate) fn probe(&self) -> Probe {
+        let Self { attempt, resumed, launch, .. } = self;
+        Probe { attempt: attempt.clone(), resumed: *resumed, launch: launch.clone() }
+    }
+}
+
+/// A child that was opened for work.
+type Child<N> = Agent<LogOf<<N as Nursery>::Store>, Toolbox>;
+
+/// How a drive ended: as the child's log says, or not at all.
+type Driven = (Result<Finished, AgentError>, bool);
+
+impl<N: Nursery> Family<N> {
+    /// The subagents of `parent`, which has to be there when the first one is launched.
+    pub fn new(nursery: N, parent: SessionId, roles: Roles) -> Self {
+        Self { nursery, parent, roles }
+    }
+
+    async fn prepare_now(
+        &self,
+        tools: &Toolbox,
+        task: Task,
+        at: CallAt,
+    ) -> Result<Prepared, Box<ToolOutput>> {
+        let parent = match self.nursery.store().read(&self.parent).await {
+            Ok(parent) => parent,
+            Err(error) => {
+                return Err(Box::new(told::rejected(at, None, "parent", &error.to_string())));
+            }
+        };
+        match &task.who {
+            Who::New(name) => self.prepare_new(tools, &parent, name, (task.clone(), at)),
+            Who::Child(child) => {
+                self.prepare_known(tools, &parent, child, (task.clone(), at)).await
+            }
+        }
+    }
+
+    fn prepare_new(
+        &self,
+        tools: &Toolbox,
+        parent: &Snapshot,
+        name: &str,
+        (task, at): (Task, CallAt),
+    ) -> Result<Prepared, Box<ToolOutput>> {
+        let Some(role) = self.roles.get(name) else {
+            let sentence =
+                format!("There is no agent {name:?}. There are:{}", self.roles.described());
+            return Err(Box::new(told::rejected(at, None, "agent-missing", &sentence)));
+        };
+        let binding = Binding::of(parent, role);
+        if let Err(why) = self.nursery.connect(&binding.model, binding.base_url.as_deref()) {
+            let sentence =
+                format!("The agent {name} asks {}, and that cannot be asked: {why}", binding.model);
+            return Err(Box::new(told::rejected(at, None, "model-missing", &sentence)));
+        }
+        let child = child_id(&self.parent, at.seq, at.index);
+        let attempt = attempt_id(at.seq, at.index);
+        let around = launch::surroundings(&self.nursery.surroundings(), &role.prompt);
+        let specs = tools.child_specs(role);
+        let ids = (&self.parent, &child, attempt.as_str());
+        let launch = launch::record(ids, role, &binding, &around, (&specs, tools.cwd()));
+        Ok(Prepared { child, attempt, at, launch, resumed: false, drift: Vec::new(), task })
+    }
+
+    /// Looks the child up and compares it with today; reads only.
+    async fn prepare_known(
+        &self,
+        tools: &Toolbox,
+        parent: &Snapshot,
+        child: &SessionId,
+        (task, at): (Task, CallAt),
+    ) -> Result<Prepared, Box<ToolOutput>> {
+        let launch = match self.look_up(child).await {
+            Ok(launch) => launch,
+            Err((code, why)) => {
+                let known = self.known().await;
+                let sentence = format!("The subagent {child} cannot be continued: {why}. {known}");
+                return Err(Box::new(told::rejected(at, Some(child), &code, &sentence)));
+            }
+        };
+        let found = match self.nursery.store().read(child).await {
+            Ok(found) => found,
+            Err(error) => {
+                return Err(Box::new(told::rejected(
+                    at,
+                    Some(child),
+                    "malformed",
+                    &error.to_string(),
+                )));
+            }
+        };
+        let drift = self.compare(tools, parent, &launch, &found);
+        judge(&drift, found.active.records.iter()).map_err(|(code, sentence)| {
+            Box::new(told::rejected(at, Some(child), &code, &sentence))
+        })?;
+        let attempt = attempt_id(at.seq, at.index);
+        let drift = drift.iter().map(|drift| drift.code.to_owned()).collect();
+        Ok(Prepared { child: child.clone(), attempt, at, launch, resumed: true, drift, task })
+    }
+
+    /// The launch record of a child of this session, or a code and why there is none.
+    async fn look_up(&self, child: &SessionId) -> Result<LaunchRecord, (String, String)> {
+        let store = self.nursery.store();
+        let broken = |code: &str, e: &StoreError| (code.to_owned(), e.to_string());
+        let children = store.children(&self.parent).await.map_err(|e| broken("malformed", &e))?;
+        let Some(listed) = children.iter().find(|listed| listed.id == *child) else {
+            let code = if store.read(child).await.is_ok() { "not-owned" } else { "not-found" };
+            return Err((code.to_owned(), "there is none with this id in this session".to_owned()));
+        };
+        if listed.is_link {
+            let unusable = segno_model::child::Unusable::Symlink;
+            return Err((unusable.code().to_owned(), unusable.to_string()));
+        }
+        let found = store.read(child).await.map_err(|e| broken("malformed", &e))?;
+        launch_of(&found.header, child, &self.parent)
+            .map_err(|unusable| (unusable.code().to_owned(), unusable.to_string()))
+    }
+
+    /// The children that there are, for one who named another.
+    async fn known(&self) -> String {
+        let children = self.nursery.store().children(&self.parent).await.unwrap_or_default();
+        let ids: Vec<String> = children.iter().map(|child| child.id.to_string()).collect();
+        match ids.is_empty() {
+            true => "This session has none yet.".to_owned(),
+            false => format!("This session has: {}", ids.join(", ")),
+        }
+    }
+
+    fn compare(
+        &self,
+        tools: &Toolbox,
+        parent: &Snapshot,
+        then: &LaunchRecord,
+        found: &Snapshot,
+    ) -> Vec<Drift> {
+        let role = self.roles.get(&then.role.name);
+        let address = Binding::address(parent, &then.model);
+        let can_be_asked = self.nursery.connect(&then.model, address.as_deref()).is_ok();
+        let specs =
+            role.map_or_else(|| tools.child_specs(&Role::general()), |r| tools.child_specs(r));
+        let around = self.nursery.surroundings();
+        let model = (can_be_asked, address);
+        let mut now = launch::today(then, role, model, &around, (&specs, tools.cwd()));
+        now.said_anything = found.state.in_force.totals.user_messages > 0;
+        drift(then, &now)
+    }
+
+    async fn run_now(&self, tools: &Toolbox, prepared: Prepared, run: &ToolRun<'_>) -> ToolOutput {
+        let opened = match prepared.resumed {
+            true => self.reopen(tools, &prepared).await,
+            false => self.bear(tools, &prepared).await,
+        };
+        let mut child = match opened {
+            Ok(child) => child,
+            Err(output) => return *output,
+        };
+        let model =
+            match self.nursery.connect(&prepared.launch.model, prepared.launch.base_url.as_deref())
+            {
+                Ok(model) => model,
+                Err(why) => return told::not_started(&prepared, "model-missing", &why),
+            };
+        let driven = self.drive(&mut child, &model, &prepared, run).await;
+        self.tell(child, &prepared, driven).await
+    }
+
+    /// A new child; nothing of it exists before its first records do.
+    async fn bear(
+        &self,
+        tools: &Toolbox,
+        prepared: &Prepared,
+    ) -> Result<Child<N>, Box<ToolOutput>> {
+        let parent = self.nursery.store().read(&self.parent).await;
+        let parent =
+            parent.map_err(|e| Box::new(told::not_started(prepared, "parent", &e.to_string())))?;
+        let log = self.nursery.store().create(self.header(prepared, &parent));
+        let mut session = Session::new(log, self.nursery.world().clock);
+        let launch = &prepared.launch;
+        let (model, base_url) = (launch.model.clone(), launch.base_url.clone());
+        let change = ModelChange { model, base_url, chosen: true };
+        let role = self.roles.get(&launch.role.name).cloned().unwrap_or_else(Role::general);
+        let thinking = Binding::of(&parent, &role).thinking;
+        let set = async {
+            session.set_model(change).await?;
+            match thinking {
+                Some(level) => session.set_thinking(&level).await,
+                None => Ok(()),
+            }
+        };
+        set.await
+            .map_err(|e| Box::new(told::not_started(prepared, "write-failed", &e.to_string())))?;
+        Ok(self.agent(tools, session, &role))
+    }
+
+    fn header(&self, prepared: &Prepared, parent: &Snapshot) -> Header {
+        let Prepared { child, launch, at, .. } = prepared;
+        let origin = Origin {
+            kind: OriginKind::Child,
+            of: self.parent.to_string(),
+            up_to: Some(at.seq).filter(|seq: &Seq| *seq > 0),
+        };
+        let project = parent.state.in_force.project.clone();
+        Header {
+            format: FORMAT,
+            id: child.clone(),
+            project: project.unwrap_or_else(|| parent.header.project.clone()),
+            git: self.nursery.surroundings().git,
+            version: launch.version.clone(),
+            origin: Some(origin),
+            launch: serde_json::to_value(launch).ok(),
+        }
+    }
+
+    /// A child that is there: its lock is taken, and everything is read and judged again behind it.
+    async fn reopen(
+        &self,
+        tools: &Toolbox,
+        prepared: &Prepared,
+    ) -> Result<Child<N>, Box<ToolOutput>> {
+        let refuse = |code: &str, why: &str| Box::new(told::not_started(prepared, code, why));
+        let store = self.nursery.store();
+        let held = store.open(&prepared.child).await.map_err(|error| match error {
+            StoreError::Held(_) => refuse("held", &error.to_string()),
+            _ => refuse("malformed", &error.to_string()),
+        })?;
+        let opened = match held.judge().await {
+            Ok(Judged::Sound(opened)) => opened,
+            Ok(Judged::Damaged(_)) => {
+                let why =
+                    "its log is damaged where the next request needs it: a person has to decide";
+                return Err(refuse("damaged", why));
+            }
+            Err(error) => return Err(refuse("malformed", &error.to_string())),
+        };
+        let header = opened.log.header();
+        let launch = launch_of(header, &prepared.child, &self.parent)
+            .map_err(|unusable| refuse(unusable.code(), &unusable.to_string()))?;
+        if launch != prepared.launch {
+            return Err(refuse("invalid-launch", "another launch is on record than a moment ago"));
+        }
+        let parent =
+            store.read(&self.parent).await.map_err(|e| refuse("parent", &e.to_string()))?;
+        let found = Snapshot {
+            header: header.clone(),
+            state: opened.log.state().clone(),
+            active: opened.active.clone(),
+        };
+        let drift = self.compare(tools, &parent, &launch, &found);
+        judge(&drift, found.active.records.iter()).map_err(|(code, why)| refuse(&code, &why))?;
+        let mut session = Session::resume(opened, self.nursery.world().clock);
+        let role = self.roles.get(&launch.role.name).cloned().unwrap_or_else(Role::general);
+        let thinking = Binding::of(&parent, &role).thinking;
+        if let Some(level) = thinking.filter(|level| session.thinking() != Some(level)) {
+            session.queue(Body::Thinking(segno_model::record::ThinkingChange { level }));
+        }
+        Ok(self.agent(tools, session, &role))
+    }
+
+    fn agent(&self, tools: &Toolbox, session: Session<LogOf<N::Store>>, role: &Role) -> Child<N> {
+        let around = self.around(role);
+        let own = ChildTools {
+            session: session.id().clone(),
+            actions: self.nursery.actions(session.log()),
+            role,
+        };
+        let mut agent = Agent::new(session, tools.for_child(own), around, self.nursery.world());
+        agent.max_requests = Some(MAX_TURNS);
+        agent
+    }
+
+    fn around(&self, role: &Role) -> Surroundings {
+        launch::surroundings(&self.nursery.surroundings(), &role.prompt)
+    }
+
+    /// Runs the child's attempt. A stop of the parent is one of the child; so is its deadline.
+    async fn drive(
+        &self,
+        child: &mut Child<N>,
+        model: &N::Model,
+        prepared: &Prepared,
+        run: &ToolRun<'_>,
+    ) -> Driven {
+        let (handle, stop) = StopHandle::new();
+        let name = prepared.launch.model.clone();
+        let input_id = Some(input_id(&self.parent, &prepared.attempt));
+        let input = UserMessage { input_id, ..UserMessage::text(&prepared.task.prompt) };
+        let shown = prepared.launch.role.name.clone();
+        let mut watch = |event: Event<'_>| {
+            if let Event::ToolStarted(call) = event {
+                let line = format!("{shown}: {} {}\n", call.name, short(&call.arguments));
+                (run.progress)(Progress::Output(line));
+            }
+        };
+        let deadline = async {
+            match prepared.task.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)) {
+                Some(ms) => (self.nursery.world().sleep)(ms).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(deadline);
+        let work = child.prompt(model, &name, input, &stop, &mut watch);
+        tokio::pin!(work);
+        let (mut asked, mut timed_out) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return (done, timed_out),
+                kind = run.stop.stopped(), if !asked => {
+                    asked = true;
+                    handle.stop(kind);
+                }
+                () = &mut deadline, if !asked => {
+                    (asked, timed_out) = (true, true);
+                    handle.stop(StopKind::User);
+                }
+            }
+        }
+    }
+
+    /// The result of an attempt that this process ran.
+    async fn tell(&self, child: Child<N>, prepared: &Prepared, driven: Driven) -> ToolOutput {
+        let durable = child.session.is_durable();
+        drop(child);
+        let (ended, timed_out) = driven;
+        let traces = self.traces(prepared).await;
+        let ending = match &ended {
+            Ok(finished) if finished.end == RunEnd::Suspended => {
+                let output = told::unknown(prepared, "Segno was shut down");
+                return ToolOutput { unfinished: true, ..output };
+            }
+            Ok(Finished { end, reason, .. }) => Ending::of(*end, reason.as_deref(), timed_out),
+            Err(AgentError::Store(error @ StoreError::Exists(_))) => {
+                return told::not_started(prepared, "exists", &error.to_string());
+            }
+            Err(error) if !durable => {
+                return told::not_started(prepared, "write-failed", &error.to_string());
+            }
+            Err(error) => Ending::lost(&error.to_string()),
+        };
+        let traces = traces.unwrap_or_default();
+        told::result(prepared, &traces, &ending)
+    }
+
+    /// What the child's log says of this attempt.
+    async fn traces(&self, prepared: &Prepared) -> Result<Traces, StoreError> {
+        let id = input_id(&self.parent, &prepared.attempt);
+        let mut reader = Reader::new(&id);
+        let mut take = |step: Scanned| {
+            if let Scanned::Record(record) = step {
+                reader.take(&record);
+            }
+            true
+        };
+        self.nursery.store().scan(&prepared.child, &mut take).await?;
+        Ok(reader.traces())
+    }
+
+    /// Finds out what became of an attempt that another process began.
+    async fn establish_now(&self, tools: &Toolbox, action: &Action) -> Option<ToolOutput> {
+        let probe: Probe = serde_json::from_str(action.probe.as_ref()?.get()).ok()?;
+        let Probe { attempt, resumed, launch } = probe;
+        let task =
+            Task { who: Who::Child(launch.child.clone()), prompt: String::new(), timeout: None };
+        let at = CallAt { seq: action.call_seq, index: 0 };
+        let child = launch.child.clone();
+        let prepared = Prepared { child, attempt, at, launch, resumed, drift: Vec::new(), task };
+        for _ in 0..TRIES {
+            let held = match self.nursery.store().open(&prepared.child).await {
+                Ok(held) => held,
+                Err(StoreError::NotFound(_)) if !prepared.resumed => {
+                    match self.claim(&prepared).await {
+                        Ok(()) => {
+                            let why = "The subagent was never started.";
+                            return Some(told::not_started(&prepared, "never-started", why));
+                        }
+                        // Somebody made it at this moment.
+                        Err(StoreError::Exists(_)) => continue,
+                        Err(error) => return Some(told::unknown(&prepared, &error.to_string())),
+                    }
+                }
+                Err(error) => return Some(told::unknown(&prepared, &error.to_string())),
+            };
+            return Some(match held.judge().await {
+                Ok(Judged::Sound(opened)) => self.settle(tools, &prepared, opened).await,
+                Ok(Judged::Damaged(_)) => told::unknown(&prepared, "its log is damaged"),
+                Err(error) => told::unknown(&prepared, &error.to_string()),
+            });
+        }
+        Some(told::unknown(&prepared, "somebody else makes it again and again"))
+    }
+
+    /// Makes sure that nobody starts the child any more: it is made here, by the one creation that can
+    /// succeed, and holds that it never began.
+    async fn claim(&self, prepared: &Prepared) -> Result<(), StoreError> {
+        let parent = self.nursery.store().read(&self.parent).await?;
+        let log = self.nursery.store().create(self.header(prepared, &parent));
+        let mut session = Session::new(log, self.nursery.world().clock);
+        let reason = Some("it was never started".to_owned());
+        let state = RunState::Ended { end: RunEnd::Failed, reason };
+        session.append(vec![Body::Run(Run { run: 1, state })], Level::Synced).await.map(|_| ())
+    }
+
+    /// An attempt of a child that nobody works on: its lock is ours.
+    async fn settle(
+        &self,
+        tools: &Toolbox,
+        prepared: &Prepared,
+        opened: Opened<LogOf<N::Store>>,
+    ) -> ToolOutput {
+        let traces = match self.traces(prepared).await {
+            Ok(traces) => traces,
+            Err(error) => return told::unknown(prepared, &error.to_string()),
+        };
+        let Some(run) = traces.run else {
+            // Under its lock: nobody can give it the prompt any more, and no effect of it began.
+            let why = "The subagent was never given this prompt.";
+            return told::not_started(prepared, "never-started", why);
+        };
+        if let Some((end, reason)) = &traces.end {
+            return told::result(prepared, &traces, &Ending::of(*end, reason.as_deref(), false));
+        }
+        if !(traces.stopping || self.parent_stops().await) {
+            return told::result(prepared, &traces, &Ending::interrupted());
+        }
+        match self.finish_stop(tools, prepared, (opened, run)).await {
+            Ok(()) => told::result(prepared, &traces, &Ending::of(RunEnd::Stopped, None, false)),
+            Err(error) => told::unknown(prepared, &error.to_string()),
+        }
+    }
+
+    /// Whether the parent's run is one that the user stopped.
+    async fn parent_stops(&self) -> bool {
+        let parent = self.nursery.store().read(&self.parent).await;
+        let open = parent.ok().and_then(|parent| parent.state.in_force.open_run);
+        open.is_some_and(|run| run.stopping)
+    }
+
+    /// The user's stop reaches a child whose process died before it did.
+    async fn finish_stop(
+        &self,
+        tools: &Toolbox,
+        prepared: &Prepared,
+        (opened, run): (Opened<LogOf<N::Store>>, u64),
+    ) -> Result<(), AgentError> {
+        let role = self.roles.get(&prepared.launch.role.name).cloned();
+        let mut session = Session::resume(opened, self.nursery.world().clock);
+        let state = RunState::Stopping { parked: Vec::new() };
+        session.set(Body::Run(Run { run, state })).await?;
+        let mut agent = self.agent(tools, session, &role.unwrap_or_else(Role::general));
+        let (_, stop) = StopHandle::new();
+        let name = ModelRef::default();
+        agent.take_up(&nobody, &name, &stop, &mut ()).await.map(|_| ())
+    }
+}
+
+/// Whether the child may go on; a code and a sentence if not.
+fn judge<'r>(
+    drift: &[Drift],
+    records: impl IntoIterator<Item = &'r segno_model::Record>,
+) -> Result<(), (String, String)> {
+    let refused = refusals(drift, false);
+    if !refused.is_empty() {
+        return Err(told::drifted(&refused));
+    }
+    match unpairable(records).first() {
+        Some(found) => {
+            let sentence = format!("The subagent is not continued: {}.", found.sentence);
+            Err((found.code.to_owned(), sentence))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The model of a run that only has to end.
+fn nobody(
+    _: segno_runtime::ModelRequest<'_>,
+) -> Result<segno_model::record::AssistantMessage, segno_runtime::ModelError> {
+    Err(segno_runtime::ModelError {
+        kind: segno_runtime::ModelErrorKind::Refused,
+        message: "nothing is asked here".to_owned(),
+        retry_after_ms: None,
+    })
+}
+
+/// The beginning of a call's arguments, in one line.
+fn short(arguments: &str) -> String {
+    let line: String = arguments.chars().take(100).collect();
+    line.replace(['\n', '\r'], " ")
+}
+
+impl<N: Nursery> Subagents for Family<N> {
+    fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        tools: &'a Toolbox,
+        task: Task,
+        at: CallAt,
+    ) -> Boxed<'a, Result<Prepared, ToolOutput>> {
+        Box::pin(async move { self.prepare_now(tools, task, at).await.map_err(|output| *output) })
+    }
+
+    fn run<'a>(
+        &'a self,
+        tools: &'a Toolbox,
+        prepared: Prepared,
+        run: &'a ToolRun<'a>,
+    ) -> Boxed<'a, ToolOutput> {
+        Box::pin(self.run_now(tools, prepared, run))
+    }
+
+    fn establish<'a>(&'a self, tools: &'a Toolbox, action: &'a Action) -> Boxed<'a, ToolOutput> {
+        Box::pin(async move {
+            let told = self.establish_now(tools, action).await;
+            told.unwrap_or_else(|| {
+                let why = "The outcome of this call is unknown: its record does not say which subagent it was.";
+                ToolOutput::new(why, true, segno_model::record::Outcome::Unknown)
+            })
+        })
+    }
+}

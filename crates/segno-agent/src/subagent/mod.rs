@@ -1,0 +1,105 @@
+//! Subagents: sessions that a call of another session starts, and that later calls continue.
+//!
+//! Responsible for: who a child can be ([`role`]), understanding a call ([`task`]), launching, continuing and
+//! running a child ([`family`]), what is left of one that died ([`traces`]), and what the parent is told
+//! ([`told`]). Must not: name a concrete store or provider, or grant a child what its parent may not do.
+
+mod asker;
+mod family;
+mod launch;
+pub mod role;
+pub(crate) mod task;
+mod told;
+mod traces;
+
+pub(crate) use asker::ChildAsker;
+pub use family::Family;
+pub use role::{Role, Roles};
+pub use task::MAX_TURNS;
+
+use crate::tool::Toolbox;
+use crate::{Surroundings, World};
+use segno_model::SessionId;
+use segno_model::record::{Action, LaunchRecord, ModelRef};
+use segno_model::store::{LogOf, SessionStore};
+use segno_runtime::{CallAt, Model, ToolOutput, ToolRun};
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use task::Task;
+
+/// A future behind a pointer: a child's tools are a parent's, so their types would contain themselves.
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The result of a call whose arguments make no sense; nothing was looked at.
+pub(crate) fn rejected(at: CallAt, sentence: &str) -> ToolOutput {
+    told::rejected(at, None, "arguments", sentence)
+}
+
+/// What a family needs of the world around it.
+pub trait Nursery: Send + Sync {
+    /// Where sessions are.
+    type Store: SessionStore + 'static;
+    /// What answers.
+    type Model: Model;
+
+    /// The store.
+    fn store(&self) -> &Self::Store;
+
+    /// The model, ready to be called; `base_url` is where, when that is not the provider's own address.
+    ///
+    /// # Errors
+    /// A sentence that says why it cannot be called.
+    fn connect(&self, model: &ModelRef, base_url: Option<&str>) -> Result<Self::Model, String>;
+
+    /// Where the files of a child's supervised commands are.
+    fn actions(&self, log: &LogOf<Self::Store>) -> Option<PathBuf>;
+
+    /// What is around the parent's working directory now.
+    fn surroundings(&self) -> Surroundings;
+
+    /// Clock, timer, limits.
+    fn world(&self) -> World;
+}
+
+/// A call that may go ahead: what its intent names, and what it is then done with.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    /// The child.
+    pub(crate) child: SessionId,
+    /// The attempt ([`segno_model::child::attempt_id`]).
+    pub(crate) attempt: String,
+    pub(crate) at: CallAt,
+    /// The child's launch; of a new one, as it will be written.
+    pub(crate) launch: LaunchRecord,
+    /// Whether the child is there already.
+    pub(crate) resumed: bool,
+    /// What has changed since its launch, by code.
+    pub(crate) drift: Vec<String>,
+    pub(crate) task: Task,
+}
+
+/// The subagents of one session, as its tools see them.
+pub(crate) trait Subagents: Send + Sync {
+    /// Who a child can be.
+    fn roles(&self) -> &Roles;
+
+    /// Checks everything that can be checked, and changes nothing. `Err` is the call's result.
+    fn prepare<'a>(
+        &'a self,
+        tools: &'a Toolbox,
+        task: Task,
+        at: CallAt,
+    ) -> Boxed<'a, Result<Prepared, ToolOutput>>;
+
+    /// Launches or continues the child, and gives what this attempt came to.
+    fn run<'a>(
+        &'a self,
+        tools: &'a Toolbox,
+        prepared: Prepared,
+        run: &'a ToolRun<'a>,
+    ) -> Boxed<'a, ToolOutput>;
+
+    /// Finds out what became of a call whose result is missing; never runs a child.
+    fn establish<'a>(&'a self, tools: &'a Toolbox, action: &'a Action) -> Boxed<'a, ToolOutput>;
+}

@@ -1,0 +1,451 @@
+//! Roles: who a subagent can be.
+//!
+//! Responsible for: finding role files, reading them leniently, and saying what is wrong with them. A role
+//! chooses among what is there: fewer tools, another prompt. It grants nothing; the live permissions decide
+//! every call. Must not: start anything, or know a provider.
+
+use segno_model::record::{ModelRef, RoleFact};
+use segno_model::sha256_hex;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The role of a call that names none.
+pub const GENERAL: &str = "general";
+
+/// A larger file is no role.
+const MAX_FILE: u64 = 64 << 10;
+
+/// How many files of one directory are read.
+const MAX_FILES: usize = 200;
+
+/// How much of a description the model is told.
+const MAX_DESCRIPTION: usize = 300;
+
+/// What the general role is told.
+const GENERAL_PROMPT: &str = "You work on one task that another agent gives you. It sees nothing of what \
+you do but your last message, so put everything into that which it needs: what you found, what you \
+changed and where, and what you did not get to.";
+
+/// Who a subagent can be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role {
+    /// By which it is called.
+    pub name: String,
+    /// What it is for, for the model.
+    pub description: String,
+    /// The tools that it has; all when none are named.
+    pub tools: Option<Vec<String>>,
+    /// The model that it asks; the parent's when none is named.
+    pub model: Option<ModelRef>,
+    /// How much it thinks; as the parent when nothing is said.
+    pub thinking: Option<String>,
+    /// What it is told, in front of everything else.
+    pub prompt: String,
+    /// Its file, or `builtin`.
+    pub source: String,
+    /// SHA-256 of its file.
+    pub sha256: String,
+}
+
+impl Role {
+    /// The role of a call that names none.
+    #[must_use]
+    pub fn general() -> Self {
+        Self {
+            name: GENERAL.to_owned(),
+            description: "any task; it has all tools".to_owned(),
+            tools: None,
+            model: None,
+            thinking: None,
+            prompt: GENERAL_PROMPT.to_owned(),
+            source: "builtin".to_owned(),
+            sha256: sha256_hex(GENERAL_PROMPT.as_bytes()),
+        }
+    }
+
+    /// What a launch record says of it.
+    #[must_use]
+    pub fn fact(&self) -> RoleFact {
+        let Self { name, source, sha256, .. } = self;
+        RoleFact { name: name.clone(), source: source.clone(), sha256: sha256.clone() }
+    }
+
+    /// Whether it has a tool of this name.
+    #[must_use]
+    pub fn has(&self, tool: &str) -> bool {
+        self.tools.as_ref().is_none_or(|tools| tools.iter().any(|own| own == tool))
+    }
+}
+
+/// All roles of one place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// By name.
+    roles: BTreeMap<String, Role>,
+    /// What a person should know about their files.
+    pub notes: Vec<String>,
+}
+
+impl Roles {
+    /// The directories in which roles are looked for, the first one that has a name wins: the project's
+    /// own, the user's own, and what the project keeps for Claude Code.
+    #[must_use]
+    pub fn directories(root: &Path, user: Option<&Path>) -> Vec<PathBuf> {
+        let mut all = vec![root.join(".segno/agents")];
+        all.extend(user.map(Path::to_owned));
+        all.push(root.join(".claude/agents"));
+        all
+    }
+
+    /// Reads the roles of these directories. The general one is always there.
+    #[must_use]
+    pub fn load(directories: &[PathBuf]) -> Self {
+        let mut roles = Self::default();
+        for directory in directories {
+            for path in files(directory) {
+                roles.take(&path);
+            }
+        }
+        roles.roles.entry(GENERAL.to_owned()).or_insert_with(Role::general);
+        roles
+    }
+
+    /// The role of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Role> {
+        self.roles.get(name)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Role> {
+        self.roles.values()
+    }
+
+    /// One line per role, for the model.
+    #[must_use]
+    pub fn described(&self) -> String {
+        let line = |role: &Role| {
+            let end = role.description.floor_char_boundary(MAX_DESCRIPTION);
+            format!("\n- {}: {}", role.name, role.description[..end].replace('\n', " "))
+        };
+        self.iter().map(line).collect()
+    }
+
+    fn take(&mut self, path: &Path) {
+        let shown = path.display().to_string();
+        let bytes = match read(path) {
+            Ok(bytes) => bytes,
+            Err(why) => return self.notes.push(format!("{shown} is not used as a role: {why}")),
+        };
+        let (role, notes) = parse(path, &bytes);
+        self.notes.extend(notes.into_iter().map(|note| format!("{shown}: {note}")));
+        let Some(role) = role else { return };
+        if let Some(first) = self.roles.get(&role.name) {
+            self.notes.push(format!("{shown}: the role {} of {} wins", role.name, first.source));
+            return;
+        }
+        self.roles.insert(role.name.clone(), role);
+    }
+}
+
+/// The Markdown files of a directory, in the order of their names.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let is_markdown =
+        |path: &PathBuf| path.extension().is_some_and(|e| e == "md") && path.is_file();
+    let mut paths: Vec<PathBuf> =
+        entries.filter_map(Result::ok).map(|e| e.path()).filter(is_markdown).collect();
+    paths.sort();
+    paths.truncate(MAX_FILES);
+    paths
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let real = path.canonicalize().map_err(|e| e.to_string())?;
+    if crate::tool::is_secret_name(&real) {
+        return Err("it leads to where credentials are kept".to_owned());
+    }
+    match std::fs::metadata(&real) {
+        Ok(meta) if meta.len() > MAX_FILE => Err(format!("{} bytes", meta.len())),
+        Ok(_) => std::fs::read(&real).map_err(|e| e.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A role from its file, and what is wrong with it.
+fn parse(path: &Path, bytes: &[u8]) -> (Option<Role>, Vec<String>) {
+    let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let (front, body) = split(text);
+    let mut notes = Vec::new();
+    if front.is_none() {
+        notes.push("there is no front matter between two lines `---`".to_owned());
+    }
+    let mut fields = fields(front.unwrap_or_default());
+    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = fields.remove("name").map(|f| f.text()).filter(|n| !n.is_empty()).unwrap_or(stem);
+    if !is_name(&name) {
+        notes.push(format!("{name:?} is no name: letters, digits, - and _ only"));
+        return (None, notes);
+    }
+    if body.trim().is_empty() {
+        notes.push("it has no prompt".to_owned());
+        return (None, notes);
+    }
+    let description = fields.remove("description").map(|f| f.text()).unwrap_or_default();
+    if description.is_empty() {
+        notes.push("it has no description, so the model does not know what it is for".to_owned());
+    }
+    let role = Role {
+        tools: fields.remove("tools").map(|f| tools(&f.list(), &mut notes)),
+        model: fields.remove("model").and_then(|f| model(&f.text(), &mut notes)),
+        thinking: fields.remove("thinking").and_then(|f| thinking(&f.text(), &mut notes)),
+        name,
+        description,
+        prompt: body.trim().to_owned(),
+        source: path.display().to_string(),
+        sha256: sha256_hex(bytes),
+    };
+    (Some(role), notes)
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    (1..=64).contains(&name.chars().count()) && name.chars().all(fits)
+}
+
+/// What stands between two lines `---` at the beginning, and what follows.
+fn split(text: &str) -> (Option<&str>, &str) {
+    let Some(rest) = text.strip_prefix("---\n") else { return (None, text) };
+    if let Some(body) = rest.strip_prefix("---\n") {
+        return (Some(""), body);
+    }
+    match rest.split_once("\n---\n") {
+        Some((front, body)) => (Some(front), body),
+        None => match rest.strip_suffix("\n---") {
+            Some(front) => (Some(front), ""),
+            None => (None, text),
+        },
+    }
+}
+
+/// A value of the front matter: the text behind its colon, and the indented lines below it.
+#[derive(Debug, Default)]
+struct Field {
+    first: String,
+    below: Vec<String>,
+}
+
+impl Field {
+    /// As one text; the marks of a folded or a literal block are left out.
+    fn text(&self) -> String {
+        let first = self.first.as_str();
+        let block = matches!(first, "|" | ">" | "|-" | ">-" | "|+" | ">+");
+        let own = if block { "" } else { first };
+        let mut lines = vec![own];
+        lines.extend(self.below.iter().map(|line| line.trim()));
+        let separator = if first.starts_with('|') { "\n" } else { " " };
+        unquoted(lines.join(separator).trim()).to_owned()
+    }
+
+    /// As a list: `a, b`, `[a, b]`, or lines that begin with a dash.
+    fn list(&self) -> Vec<String> {
+        let inner = self.first.trim_start_matches('[').trim_end_matches(']');
+        let below = self.below.iter().map(|line| line.trim().trim_start_matches('-'));
+        let all = inner.split(',').chain(below).map(|item| unquoted(item.trim()).to_owned());
+        all.filter(|item| !item.is_empty()).collect()
+    }
+}
+
+/// The fields of a front matter, as far as it is of the plain kind; what is not is passed over.
+fn fields(front: &str) -> BTreeMap<String, Field> {
+    let mut fields: BTreeMap<String, Field> = BTreeMap::new();
+    let mut newest: Option<String> = None;
+    for line in front.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        let indented = line.starts_with([' ', '\t', '-']);
+        match (indented, line.split_once(':'), &newest) {
+            (false, Some((key, value)), _) => {
+                let key = key.trim().to_ascii_lowercase();
+                let field = Field { first: value.trim().to_owned(), below: Vec::new() };
+                fields.entry(key.clone()).or_insert(field);
+                newest = Some(key);
+            }
+            (true, _, Some(key)) => {
+                if let Some(field) = fields.get_mut(key) {
+                    field.below.push(line.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    fields
+}
+
+fn unquoted(text: &str) -> &str {
+    let inner = |quote: char| text.strip_prefix(quote).and_then(|t| t.strip_suffix(quote));
+    inner('"').or_else(|| inner('\'')).unwrap_or(text)
+}
+
+/// Tools by our names; Claude Code's are understood.
+fn tools(given: &[String], notes: &mut Vec<String>) -> Vec<String> {
+    const OURS: &[&str] =
+        &["read", "write", "edit", "bash", "grep", "find", "ls", "todo", "background"];
+    let mut tools = Vec::new();
+    for name in given {
+        let ours = match name.as_str() {
+            "Glob" => "find",
+            "LS" => "ls",
+            "TodoWrite" => "todo",
+            "MultiEdit" => "edit",
+            "BashOutput" | "KillShell" => "background",
+            other => other,
+        };
+        let lower = ours.to_ascii_lowercase();
+        if OURS.contains(&lower.as_str()) {
+            tools.push(lower);
+        } else if crate::mcp::is_external(ours) {
+            tools.push(ours.to_owned());
+        } else if lower == "task" || lower == "agent" {
+            notes.push("subagents start no subagents: `task` is left out".to_owned());
+        } else {
+            notes.push(format!("there is no tool {name:?}; it is left out"));
+        }
+    }
+    tools.sort();
+    tools.dedup();
+    tools
+}
+
+fn model(given: &str, notes: &mut Vec<String>) -> Option<ModelRef> {
+    if given.is_empty() || given == "inherit" {
+        return None;
+    }
+    match given.split_once('/') {
+        Some((provider, id)) if !id.is_empty() && !provider.is_empty() => {
+            Some(ModelRef::new(provider, id))
+        }
+        _ => {
+            notes.push(format!("{given:?} is not PROVIDER/ID; it asks its parent's model"));
+            None
+        }
+    }
+}
+
+fn thinking(given: &str, notes: &mut Vec<String>) -> Option<String> {
+    if matches!(given, "off" | "minimal" | "low" | "medium" | "high") {
+        return Some(given.to_owned());
+    }
+    notes.push(format!("{given:?} is no thinking level; it thinks as its parent"));
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn role(text: &str) -> (Option<Role>, String) {
+        let (role, notes) = parse(Path::new("/p/.segno/agents/scout.md"), text.as_bytes());
+        (role, notes.join("; "))
+    }
+
+    #[test]
+    fn a_role_is_its_front_matter_and_its_body() {
+        let text = "---\nname: scout\ndescription: looks around\ntools: read, grep\nmodel: anthropic/claude-x\nthinking: low\n---\n\nLook.\n";
+        let (role, notes) = role(text);
+        let expected = Role {
+            name: "scout".into(),
+            description: "looks around".into(),
+            tools: Some(vec!["grep".into(), "read".into()]),
+            model: Some(ModelRef::new("anthropic", "claude-x")),
+            thinking: Some("low".into()),
+            prompt: "Look.".into(),
+            source: "/p/.segno/agents/scout.md".into(),
+            sha256: sha256_hex(text.as_bytes()),
+        };
+        assert_eq!((role, notes.as_str()), (Some(expected), ""));
+    }
+
+    /// What other agents' files look like is understood; what cannot be is said.
+    #[test]
+    fn other_shapes_are_read_leniently() {
+        let tools = |text: &str| {
+            let (role, notes) = role(&format!("---\ndescription: d\n{text}\n---\nbody"));
+            (role.unwrap().tools.map(|tools| tools.join(" ")), notes)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(tools("tools: Read, Glob, TodoWrite"), (some("find read todo"), String::new()));
+        assert_eq!(tools("tools: [\"Read\", 'LS']"), (some("ls read"), String::new()));
+        assert_eq!(tools("tools:\n  - Read\n  - Bash"), (some("bash read"), String::new()));
+        assert_eq!(
+            tools("tools:\n- Read\n- mcp__box__look"),
+            (some("mcp__box__look read"), String::new())
+        );
+        assert_eq!(tools("colour: green"), (None, String::new()));
+        assert_eq!(tools("tools: Read, Dance").1, "there is no tool \"Dance\"; it is left out");
+        assert_eq!(tools("tools: Task").0, some(""));
+        let described =
+            |text: &str| role(&format!("---\n{text}\n---\nbody")).0.unwrap().description;
+        assert_eq!(described("description: >\n  looks\n  around"), "looks around");
+        assert_eq!(described("description: \"a: b\""), "a: b");
+        assert_eq!(described("description: a: b"), "a: b");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let cases = [
+            (
+                "body",
+                true,
+                "there is no front matter between two lines `---`; it has no description, so the model does not know what it is for",
+            ),
+            (
+                "---\nname: a/b\n---\nbody",
+                false,
+                "\"a/b\" is no name: letters, digits, - and _ only",
+            ),
+            ("---\nname: a\ndescription: d\n---\n \n", false, "it has no prompt"),
+            (
+                "---\nname: a\ndescription: d\nmodel: sonnet\n---\nb",
+                true,
+                "\"sonnet\" is not PROVIDER/ID; it asks its parent's model",
+            ),
+            ("---\nname: a\ndescription: d\nmodel: inherit\n---\nb", true, ""),
+            (
+                "---\nname: a\ndescription: d\nthinking: deeply\n---\nb",
+                true,
+                "\"deeply\" is no thinking level; it thinks as its parent",
+            ),
+        ];
+        for (text, is_role, expected) in cases {
+            let (role, notes) = role(text);
+            assert_eq!((role.is_some(), notes.as_str()), (is_role, expected), "{text}");
+        }
+        assert_eq!(role("body").0.unwrap().name, "scout");
+    }
+
+    #[test]
+    fn the_first_directory_with_a_name_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let user = dir.path().join("user");
+        let write = |at: &str, text: &str| {
+            let path = dir.path().join(at);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("root/.segno/agents/a.md", "---\nname: a\ndescription: ours\n---\none");
+        write("user/b.md", "---\nname: a\ndescription: the user's\n---\ntwo");
+        write("user/c.md", "---\nname: c\ndescription: c\n---\nthree");
+        write("root/.claude/agents/c.md", "---\nname: c\ndescription: theirs\n---\nfour");
+        write("root/.claude/agents/notes.txt", "no role");
+        std::fs::write(dir.path().join("root/.claude/agents/big.md"), "x".repeat(70 << 10))
+            .unwrap();
+        let root = dir.path().join("root");
+        let roles = Roles::load(&Roles::directories(&root, Some(&user)));
+        assert_eq!(roles.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["a", "c", GENERAL]);
+        assert_eq!(roles.get("a").unwrap().prompt, "one");
+        assert_eq!(roles.notes.len(), 3, "{:?}", roles.notes);
+        assert!(roles.described().starts_with("\n- a: ours\n- c: c\n- general: "));
+        let none = Roles::load(&Roles::directories(Path::new("/nowhere"), None));
+        assert_eq!(none.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), [GENERAL]);
+    }
+}
