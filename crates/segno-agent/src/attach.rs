@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// Attached text files are cut at this size; the model can read on with its tool.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 
-/// Larger images are refused by providers anyway.
-const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
+/// Larger images are not kept in a session; what a provider takes of one is made for each request.
+const MAX_IMAGE_BYTES: usize = 20 * 1024 * 1024;
 
 /// Endings of files that people name in prompts.
 const ENDINGS: &str = "\

@@ -148,9 +148,9 @@ async fn read_gives_images_as_images() {
         );
     }
     let mut large = b"\x89PNG\r\n\x1a\n".to_vec();
-    large.resize(3_750_001, 0);
+    large.resize(20 * 1024 * 1024 + 1, 0);
     place.bytes("large.png", &large);
-    check(&place, "read", json!({"path": "large.png"}), Fails("at most 3750000")).await;
+    check(&place, "read", json!({"path": "large.png"}), Fails("at most 20971520")).await;
 }
 
 /// A file of several gigabytes (sparse here) is read without holding it.

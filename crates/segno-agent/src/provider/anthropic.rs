@@ -6,9 +6,10 @@
 //! the last two user-side messages, so that each request reads what the one before it wrote. Only
 //! these `cache_control` markers move from request to request; all other bytes of the messages stay.
 
-use super::content::{self, Piece, has_text, pieces, plain_id};
+use super::content::{Piece, has_text, pieces};
 use super::error::{broken, stream_error};
 use super::json::{Object, arguments_object, to_raw};
+use super::sendable::{Declared, declared};
 use super::sse::Event;
 use super::thinking::{AnthropicThinking, anthropic as thinking_of};
 use super::wire::{HttpRequest, Settings};
@@ -61,7 +62,7 @@ pub(super) fn request(
     let thinking = thinking_of(&request.model.id, request.thinking, max_tokens)?;
     let thinking =
         if lacks_leading_thinking(request.messages) { thinking.unless_budget() } else { thinking };
-    let (specs, callable) = content::tools(request);
+    let Declared { tools: specs, callable } = declared(request);
     let mut tools: Vec<Value> = specs
         .iter()
         .map(
@@ -134,9 +135,7 @@ fn messages<'a>(history: &'a [ContextMessage]) -> Vec<Message<'a>> {
                 }
                 continue;
             }
-            ContextMessage::User { content, .. } => {
-                pieces(content, content::NO_CONTENT).iter().map(block).collect()
-            }
+            ContextMessage::User { content, .. } => pieces(content).iter().map(block).collect(),
             ContextMessage::Results(results) => results.iter().map(result).collect(),
         };
         match messages.last_mut() {
@@ -158,11 +157,10 @@ fn block(piece: &Piece<'_>) -> Value {
 }
 
 fn result(result: &ContextResult) -> Value {
-    let content: Vec<Value> =
-        pieces(&result.content, content::NO_OUTPUT).iter().map(block).collect();
+    let content: Vec<Value> = pieces(&result.content).iter().map(block).collect();
     let mut value = json!({
         "type": "tool_result",
-        "tool_use_id": plain_id(&result.call_id),
+        "tool_use_id": result.call_id,
         "content": content,
     });
     if result.is_error {
@@ -193,7 +191,7 @@ fn rebuilt(block: &AssistantBlock) -> Option<Box<RawValue>> {
         AssistantBlock::ToolCall(call) => {
             let mut object = Object::default();
             object.set("type", "tool_use");
-            object.set("id", &plain_id(&call.id));
+            object.set("id", &call.id);
             object.set("name", &call.name);
             object.set_raw("input", arguments_object(&call.arguments));
             Some(object.to_raw())

@@ -7,9 +7,10 @@
 //! ours is never sent, and results match their calls by order, as this wire has it.
 
 use super::anthropic::shown;
-use super::content::{self, CallIds, Piece, has_text, is_own_id, joined_text, pieces};
+use super::content::{CallIds, Piece, has_text, joined_text, pieces};
 use super::error::{broken, error, stream_error_object};
 use super::json::{Object, arguments_object, to_raw};
+use super::sendable::{Declared, declared, is_own_id};
 use super::sse::Event;
 use super::thinking::{gemini as thinking_of, gemini_version};
 use super::wire::{HttpRequest, Settings};
@@ -57,7 +58,7 @@ pub(super) fn request(
     settings: &Settings,
 ) -> Result<HttpRequest, ModelError> {
     let model = &request.model.id;
-    let (specs, callable) = content::tools(request);
+    let Declared { tools: specs, callable } = declared(request);
     let declarations: Vec<Value> = specs
         .iter()
         .map(|t| {
@@ -93,9 +94,7 @@ fn contents<'a>(request: &ModelRequest<'a>) -> Vec<Content<'a>> {
     let mut contents: Vec<Content<'a>> = Vec::new();
     for message in request.messages {
         let parts = match message {
-            ContextMessage::User { content, .. } => {
-                pieces(content, content::NO_CONTENT).iter().map(part).collect()
-            }
+            ContextMessage::User { content, .. } => pieces(content).iter().map(part).collect(),
             ContextMessage::Results(results) => result_parts(results),
             ContextMessage::Assistant(turn) => {
                 let parts = model_parts(turn, needs_signature);
@@ -127,7 +126,7 @@ fn result_parts(results: &[ContextResult]) -> Vec<Value> {
     let mut parts = Vec::new();
     let mut images = Vec::new();
     for result in results {
-        let pieces = pieces(&result.content, content::NO_OUTPUT);
+        let pieces = pieces(&result.content);
         let own: Vec<Value> =
             pieces.iter().filter(|p| matches!(p, Piece::Image { .. })).map(part).collect();
         let mut text = joined_text(&pieces);

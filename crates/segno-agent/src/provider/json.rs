@@ -81,7 +81,8 @@ pub(super) fn sendable_arguments(text: &str) -> Cow<'_, str> {
     if trimmed.is_empty() {
         return Cow::Borrowed("{}");
     }
-    if trimmed.starts_with('{') && serde_json::from_str::<&RawValue>(trimmed).is_ok() {
+    // Read whole: strict readers refuse half a character pair, which a raw value may hold.
+    if trimmed.starts_with('{') && serde_json::from_str::<serde_json::Value>(trimmed).is_ok() {
         return Cow::Borrowed(text);
     }
     Cow::Owned(serde_json::json!({ "unparsed_arguments": text }).to_string())

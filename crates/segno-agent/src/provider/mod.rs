@@ -11,10 +11,12 @@ mod discover;
 mod error;
 mod gemini;
 mod http;
+mod images;
 mod json;
 mod keys;
 mod openai_chat;
 mod openai_responses;
+pub mod sendable;
 pub(crate) mod sse;
 mod thinking;
 mod wire;
@@ -27,6 +29,7 @@ pub use wire::{Decoder, HttpRequest, Settings, Wire};
 use http::{KeyHeader, Server};
 use segno_model::record::{AssistantMessage, endpoint_hash};
 use segno_runtime::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};
+use sendable::Takes;
 use std::fmt;
 use std::time::Duration;
 
@@ -147,8 +150,6 @@ pub struct Provider {
     server: Server,
     key: Option<Secret>,
     settings: Settings,
-    /// As replies name it.
-    endpoint: Option<String>,
 }
 
 impl Provider {
@@ -166,21 +167,28 @@ impl Provider {
         if is_own && config.key.is_none() {
             return Err(missing_key(id));
         }
+        let elsewhere = config.base_url.as_deref().map(endpoint_hash);
         let settings = Settings {
             max_output: config.max_output,
             is_openai: matches!(id, ProviderId::OpenAi | ProviderId::OpenAiChat)
                 && base_url.starts_with("https://api.openai.com"),
+            endpoint: elsewhere
+                .filter(|endpoint| *endpoint != endpoint_hash(id.default_base_url())),
+            no_images: false,
         };
-        let own = id.default_base_url();
-        let elsewhere = config.base_url.as_deref().map(endpoint_hash);
-        let endpoint = elsewhere.filter(|endpoint| *endpoint != endpoint_hash(own));
-        Ok(Self { id, server, key: config.key, settings, endpoint })
+        Ok(Self { id, server, key: config.key, settings })
     }
 
     /// Which provider it is.
     #[must_use]
     pub fn id(&self) -> ProviderId {
         self.id
+    }
+
+    /// Where it is, as replies name it; none at its own address.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<&str> {
+        self.settings.endpoint.as_deref()
     }
 
     /// Whether it runs on this machine.
@@ -195,6 +203,8 @@ impl Provider {
         events: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<AssistantMessage, ModelError> {
         let wire = self.id.wire();
+        let messages = images::fit(request.messages, &Takes::of(wire).images).await;
+        let request = &ModelRequest { messages: &messages, ..*request };
         let http_request = wire.request(request, &self.settings)?;
         let mut decoder = wire.decoder(request);
         let mut response = self.server.post(&http_request).await?;
@@ -229,7 +239,7 @@ impl Model for Provider {
     ) -> Result<AssistantMessage, ModelError> {
         let reply = self.call(&request, events).await;
         let named = reply.map_err(|e| named(self.id, self.key.as_ref(), e))?;
-        Ok(AssistantMessage { endpoint: self.endpoint.clone(), ..named })
+        Ok(AssistantMessage { endpoint: self.settings.endpoint.clone(), ..named })
     }
 }
 

@@ -8,9 +8,10 @@
 //! all results of the turn.
 
 use super::anthropic::shown;
-use super::content::{self, CallIds, Piece, has_text, joined_text, pieces};
+use super::content::{CallIds, Piece, has_text, joined_text, pieces};
 use super::error::{broken, stream_error_object};
 use super::json::{Object, sendable_arguments, to_raw};
+use super::sendable::{Declared, declared};
 use super::sse::Event;
 use super::wire::{HttpRequest, Settings};
 use segno_model::context::{ContextAssistant, ContextMessage, ContextResult};
@@ -81,7 +82,7 @@ fn part(piece: &Piece<'_>) -> Value {
 
 /// The request for one call.
 pub(super) fn request(request: &ModelRequest<'_>, settings: &Settings) -> HttpRequest {
-    let (specs, callable) = content::tools(request);
+    let Declared { tools: specs, callable } = declared(request);
     let tools: Vec<Value> = specs
         .iter()
         .map(|t| {
@@ -118,7 +119,7 @@ fn messages<'a>(request: &ModelRequest<'a>) -> Vec<Message<'a>> {
     for message in request.messages {
         match message {
             ContextMessage::User { content, .. } => {
-                add_user(&mut messages, pieces(content, content::NO_CONTENT));
+                add_user(&mut messages, pieces(content));
             }
             ContextMessage::Assistant(turn) => messages.extend(assistant(turn)),
             ContextMessage::Results(results) => add_results(&mut messages, results),
@@ -141,7 +142,7 @@ fn add_user<'a>(messages: &mut Vec<Message<'a>>, pieces: Vec<Piece<'a>>) {
 fn add_results<'a>(messages: &mut Vec<Message<'a>>, results: &'a [ContextResult]) {
     let mut images = Vec::new();
     for result in results {
-        let pieces = pieces(&result.content, content::NO_OUTPUT);
+        let pieces = pieces(&result.content);
         let mut text = joined_text(&pieces);
         let own: Vec<Piece<'a>> =
             pieces.into_iter().filter(|p| matches!(p, Piece::Image { .. })).collect();

@@ -7,9 +7,10 @@
 //! requests together.
 
 use super::anthropic::shown;
-use super::content::{self, Piece, has_text, pieces, plain_id};
+use super::content::{Piece, has_text, pieces};
 use super::error::{broken, stream_error, stream_error_object};
 use super::json::{Object, sendable_arguments, to_raw};
+use super::sendable::{Declared, declared};
 use super::sse::Event;
 use super::wire::{HttpRequest, Settings};
 use segno_model::context::{ContextAssistant, ContextMessage, ContextResult};
@@ -49,7 +50,7 @@ struct Body<'a> {
 /// The request for one call.
 pub(super) fn request(request: &ModelRequest<'_>, settings: &Settings) -> HttpRequest {
     let model = &request.model.id;
-    let (specs, callable) = content::tools(request);
+    let Declared { tools: specs, callable } = declared(request);
     let tools: Vec<Value> = specs
         .iter()
         .map(|t| {
@@ -86,7 +87,7 @@ fn input(history: &[ContextMessage]) -> Vec<Cow<'_, RawValue>> {
     for message in history {
         match message {
             ContextMessage::User { content, .. } => {
-                let pieces = pieces(content, content::NO_CONTENT);
+                let pieces = pieces(content);
                 let content: Vec<Value> = pieces.iter().map(part).collect();
                 items.push(made(&json!({"type": "message", "role": "user", "content": content})));
             }
@@ -111,13 +112,13 @@ fn part(piece: &Piece<'_>) -> Value {
 }
 
 fn result<'a>(result: &ContextResult) -> Cow<'a, RawValue> {
-    let pieces = pieces(&result.content, content::NO_OUTPUT);
+    let pieces = pieces(&result.content);
     let output = match pieces.as_slice() {
         [Piece::Text(text)] => json!(text),
         _ => Value::Array(pieces.iter().map(part).collect()),
     };
     made(&json!({
-        "type": "function_call_output", "call_id": plain_id(&result.call_id), "output": output,
+        "type": "function_call_output", "call_id": result.call_id, "output": output,
     }))
 }
 
@@ -152,7 +153,7 @@ fn rebuilt<'a>(block: &AssistantBlock) -> Option<Cow<'a, RawValue>> {
             "type": "reasoning", "summary": [], "encrypted_content": encrypted,
         }))),
         AssistantBlock::ToolCall(call) => Some(made(&json!({
-            "type": "function_call", "call_id": plain_id(&call.id), "name": call.name,
+            "type": "function_call", "call_id": call.id, "name": call.name,
             "arguments": sendable_arguments(&call.arguments),
         }))),
         _ => None,

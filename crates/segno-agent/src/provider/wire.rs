@@ -4,8 +4,8 @@
 //! pieces, to the reply. Must not: do I/O, hold a key, or retry.
 
 use super::sse::{Event, Lines};
-use super::{anthropic, gemini, openai_chat, openai_responses};
-use segno_model::record::AssistantMessage;
+use super::{anthropic, gemini, openai_chat, openai_responses, sendable};
+use segno_model::record::{AssistantBlock, AssistantMessage};
 use segno_runtime::{ModelError, ModelRequest, StreamEvent};
 use serde::Serialize;
 
@@ -29,6 +29,10 @@ pub struct Settings {
     pub max_output: Option<u32>,
     /// Whether the server is OpenAI itself and takes its own extensions.
     pub is_openai: bool,
+    /// Where it is, as replies name it; none at the provider's own address.
+    pub endpoint: Option<String>,
+    /// Whether the model is known to take no images.
+    pub no_images: bool,
 }
 
 /// A request without its address and key.
@@ -64,11 +68,23 @@ impl Wire {
         request: &ModelRequest<'_>,
         settings: &Settings,
     ) -> Result<HttpRequest, ModelError> {
+        let repaired = sendable::repair(self, request, settings);
+        let request = &repaired.request(request);
         match self {
             Self::Anthropic => anthropic::request(request, settings),
             Self::OpenAiResponses => Ok(openai_responses::request(request, settings)),
             Self::OpenAiChat => Ok(openai_chat::request(request, settings)),
             Self::Gemini => gemini::request(request, settings),
+        }
+    }
+
+    /// The name of this wire in [`segno_model::record::Native`].
+    pub(super) fn dialect(self) -> &'static str {
+        match self {
+            Self::Anthropic => anthropic::DIALECT,
+            Self::OpenAiResponses => openai_responses::DIALECT,
+            Self::OpenAiChat => openai_chat::DIALECT,
+            Self::Gemini => gemini::DIALECT,
         }
     }
 
@@ -81,7 +97,8 @@ impl Wire {
             Self::OpenAiChat => Reply::OpenAiChat(openai_chat::Reply::new(request)),
             Self::Gemini => Reply::Gemini(gemini::Reply::new(request)),
         };
-        Decoder { lines: Lines::default(), reply }
+        let names = sendable::own_names(self, request.tools);
+        Decoder { lines: Lines::default(), reply, names }
     }
 }
 
@@ -90,6 +107,8 @@ impl Wire {
 pub struct Decoder {
     lines: Lines,
     reply: Reply,
+    /// Tools whose names were sent otherwise: sent name, own name.
+    names: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -141,23 +160,42 @@ impl Decoder {
         if let Some(event) = self.lines.finish() {
             self.event(&event)?;
         }
-        match self.reply {
+        let mut reply = match self.reply {
             Reply::Anthropic(reply) => reply.finish(),
             Reply::OpenAiResponses(reply) => reply.finish(),
             Reply::OpenAiChat(reply) => reply.finish(),
             Reply::Gemini(reply) => reply.finish(),
+        }?;
+        for block in &mut reply.content {
+            if let AssistantBlock::ToolCall(call) = block {
+                own_name(&self.names, &mut call.name);
+            }
         }
+        Ok(reply)
     }
 
     fn event(&mut self, event: &Event) -> Result<Vec<StreamEvent>, ModelError> {
         if self.is_done() || event.data.is_empty() {
             return Ok(Vec::new());
         }
-        match &mut self.reply {
+        let mut shown = match &mut self.reply {
             Reply::Anthropic(reply) => reply.feed(event),
             Reply::OpenAiResponses(reply) => reply.feed(event),
             Reply::OpenAiChat(reply) => reply.feed(event),
             Reply::Gemini(reply) => reply.feed(event),
+        }?;
+        for event in &mut shown {
+            if let StreamEvent::ToolCall { name, .. } = event {
+                own_name(&self.names, name);
+            }
         }
+        Ok(shown)
+    }
+}
+
+/// The tool that a model means, where its name was sent otherwise.
+fn own_name(names: &[(String, String)], name: &mut String) {
+    if let Some((_, own)) = names.iter().find(|(sent, _)| sent == name) {
+        name.clone_from(own);
     }
 }

@@ -21,8 +21,8 @@ pub(crate) const MAX_LINES: usize = 2000;
 pub(crate) const MAX_BYTES: usize = 64 << 10;
 /// How many bytes of one line are shown at most.
 pub(crate) const MAX_LINE: usize = 2000;
-/// How large an image may be: its base64 text stays under the 5 MB that providers take.
-pub(crate) const MAX_IMAGE: u64 = 3_750_000;
+/// How large an image may be; what a provider takes of it is made for each request.
+pub(crate) const MAX_IMAGE: u64 = 20 * 1024 * 1024;
 /// How much of a file is looked at to tell text from binary.
 const SNIFF: usize = 8192;
 

@@ -31,8 +31,18 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn new(provider: &str, model: &str, messages: Vec<ContextMessage>) -> Self {
+        let model = ModelRef { provider: provider.to_owned(), id: model.to_owned() };
+        let mut messages = messages;
+        for message in &mut messages {
+            // A turn of nobody in particular is the model's own.
+            if let ContextMessage::Assistant(turn) = message
+                && turn.model == ModelRef::default()
+            {
+                turn.model = model.clone();
+            }
+        }
         Self {
-            model: ModelRef { provider: provider.to_owned(), id: model.to_owned() },
+            model,
             system: "You are Segno.".to_owned(),
             tools: vec![tool("read"), tool("bash")],
             messages,
@@ -69,8 +79,12 @@ pub(crate) fn user(seq: u64, content: Vec<Block>) -> ContextMessage {
     ContextMessage::User { seq, content: content.into() }
 }
 
+/// A PNG of one pixel.
+pub(crate) const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC";
+
 pub(crate) fn image() -> Block {
-    Block::Image { media_type: "image/png".to_owned(), data: Text::Inline("aW1n".to_owned()) }
+    Block::Image { media_type: "image/png".to_owned(), data: Text::Inline(PIXEL.to_owned()) }
 }
 
 pub(crate) fn text(text: &str) -> AssistantBlock {

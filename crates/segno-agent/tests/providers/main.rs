@@ -12,3 +12,4 @@ mod history;
 mod random;
 mod requests;
 mod scripted;
+mod sendable;

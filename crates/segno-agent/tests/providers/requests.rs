@@ -45,7 +45,9 @@ fn growing_part(body: &[u8]) -> String {
 fn a_longer_history_keeps_every_byte_of_the_shorter_one() {
     for (wire, provider, model) in WIRES {
         let history = rich();
-        for end in 1..history.len() {
+        // No request ends with a turn of the model.
+        let is_said = |end: &usize| !matches!(history[end - 1], ContextMessage::Assistant(_));
+        for end in (1..history.len()).filter(is_said) {
             let shorter = Call::new(provider, model, history[..end].to_vec());
             let longer = Call::new(provider, model, history[..=end].to_vec());
             if matches!(history[end - 1], ContextMessage::User { .. })
@@ -180,7 +182,7 @@ fn images_of_results_never_split_the_results() {
 fn openai_itself_gets_its_cache_key_and_effort_on_the_chat_wire() {
     let mut call = Call::new("openai-chat", "gpt-5", vec![user(1, vec![Block::text("x")])]);
     call.thinking = Some("off".to_owned());
-    let settings = Settings { max_output: Some(100), is_openai: true };
+    let settings = Settings { max_output: Some(100), is_openai: true, ..Settings::default() };
     let body = Wire::OpenAiChat.request(&call.request(), &settings).unwrap().body;
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(body["prompt_cache_key"], call.session.as_str());

@@ -48,6 +48,11 @@ pub(crate) async fn ask(
 ) -> (Vec<StreamEvent>, Result<AssistantMessage, ModelError>) {
     let mut call = Call::new(provider.id().as_str(), model, messages.to_vec());
     call.thinking = Some("medium".to_owned());
+    for message in &mut call.messages {
+        if let ContextMessage::Assistant(turn) = message {
+            turn.endpoint = provider.endpoint().map(ToOwned::to_owned);
+        }
+    }
     let mut events = Vec::new();
     let outcome = provider.reply(call.request(), &mut |e| events.push(e)).await;
     (events, outcome)

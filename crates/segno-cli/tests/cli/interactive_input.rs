@@ -42,7 +42,8 @@ fn files_with_spaces_and_in_the_home_directory_go_along() {
 #[test]
 fn an_image_goes_along() {
     let desk = Desk::with("otherwise\n  say \"Seen.\"\n");
-    let png = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', 0, 0, 0, 0];
+    // One pixel.
+    let png = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\xdac\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xf7\x03AC\x00\x00\x00\x00IEND\xaeB\x60\x82";
     std::fs::write(desk.project().join("a picture.png"), png).unwrap();
     let mut segno = desk.play(&[]);
     segno.enter("look at @\"a picture.png\" now");

@@ -23,7 +23,9 @@ pub const RULES: &[(&str, &str)] = &[
     ("item-id", "item ids carry the prefix of their kind (Responses)"),
     ("role", "only roles that the wire knows, each in its place"),
     ("block", "only content that the wire knows, each in its place"),
-    ("image", "images are base64 of a supported type"),
+    ("image", "images are base64 of a supported type, and of the type that they are said to be"),
+    ("image-size", "images are not larger than the provider takes, in bytes and pixels"),
+    ("image-count", "no more images in one request than the provider takes"),
     ("tool-name", "tool names are legal and unique"),
     ("tool-schema", "tool arguments are described as an object"),
     ("tools-undefined", "a history with calls comes with tools (Anthropic)"),
@@ -34,15 +36,16 @@ pub const RULES: &[(&str, &str)] = &[
     ("assistant-last", "the last message is not the assistant's"),
     ("empty-message", "no message without content"),
     ("empty-text", "no text that is empty or blank"),
+    ("nul", "no NUL in a text"),
     ("empty-result", "no result without content"),
     ("results-first", "results come before anything else of their message (Anthropic)"),
     ("call-without-result", "each call has its result right after its turn"),
     ("result-without-call", "each result has its call in the turn right before"),
     ("duplicate-result", "one result per call"),
     ("result-order", "results stand in the order of their calls"),
-    ("call-id", "call ids are not empty and legal"),
+    ("call-id", "call ids are not empty, legal, and not too long"),
     ("duplicate-call-id", "call ids are unique in the whole history"),
-    ("call-name", "calls name their tool"),
+    ("call-name", "calls name a tool that could exist"),
     ("call-arguments", "arguments are a JSON object"),
     ("unsigned-thinking", "reasoning comes back with its signature or not at all"),
     ("altered-thinking", "reasoning comes back unchanged"),
@@ -112,6 +115,9 @@ fn order(seen: &Seen, findings: &mut Findings) {
 
 fn content(index: usize, turn: &Turn, findings: &mut Findings) {
     let at = place(index, turn);
+    if turn.text().contains('\0') {
+        findings.add("nul", &at, "unsupported Unicode: \\u0000 cannot be converted to text");
+    }
     let blank = |text: &str| text.trim().is_empty();
     let empty_text = "text content blocks must be non-empty and not only white space";
     match turn {
@@ -180,7 +186,7 @@ fn pair(at: &str, calls: &[(&str, &str)], results: &[SeenResult], findings: &mut
     if calls.iter().all(|(id, _)| id.is_empty()) && results.iter().all(|r| r.call_id.is_empty()) {
         return pair_in_order(at, calls, results, findings);
     }
-    let before = findings.0.len();
+    let before = findings.broken.len();
     for (id, name) in calls {
         match results.iter().filter(|result| result.call_id == *id).count() {
             0 => {
@@ -200,7 +206,7 @@ fn pair(at: &str, calls: &[(&str, &str)], results: &[SeenResult], findings: &mut
         }
     }
     let ordered = calls.iter().map(|call| call.0).eq(results.iter().map(|r| r.call_id.as_str()));
-    if findings.0.len() == before && !ordered {
+    if findings.broken.len() == before && !ordered {
         findings.add("result-order", at, "results must stand in the order of their calls");
     }
 }
@@ -238,11 +244,17 @@ fn calls(seen: &Seen, findings: &mut Findings) {
             let Said::Call { id, name, arguments, .. } = part else { continue };
             if id.is_empty() && seen.wire != Wire::Gemini {
                 findings.add("call-id", &at, format!("a call of `{name}` has no id"));
+            } else if id.len() > longest_id(seen.wire) {
+                let message = format!("call id `{id}`: string too long");
+                findings.add("call-id", &at, message);
             } else if !id.is_empty() && !known.insert(id.as_str()) {
                 findings.add("duplicate-call-id", &at, format!("call id `{id}` is not unique"));
             }
+            let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
             if name.is_empty() {
                 findings.add("call-name", &at, format!("call `{id}` names no tool"));
+            } else if name.len() > 64 || !name.chars().all(legal) {
+                findings.add("call-name", &at, format!("call `{id}` names `{name}`"));
             }
             if !matches!(serde_json::from_str(arguments), Ok(Value::Object(_))) {
                 let message = format!("the arguments of call `{id}` are not a JSON object");
@@ -250,6 +262,10 @@ fn calls(seen: &Seen, findings: &mut Findings) {
             }
         }
     }
+}
+
+fn longest_id(wire: Wire) -> usize {
+    if wire == Wire::Chat { 40 } else { 64 }
 }
 
 fn signatures(seen: &Seen, at: &str, said: &[Said], findings: &mut Findings) {

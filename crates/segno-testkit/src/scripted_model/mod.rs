@@ -20,6 +20,7 @@
 
 pub mod demo;
 mod judge;
+mod picture;
 mod prefix;
 mod reply;
 mod script;

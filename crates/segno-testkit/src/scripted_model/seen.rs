@@ -246,7 +246,12 @@ impl std::fmt::Display for Violation {
 
 /// The violations found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Findings(pub(crate) Vec<Violation>);
+pub(crate) struct Findings {
+    /// What was broken.
+    pub(crate) broken: Vec<Violation>,
+    /// Images that are yet to be judged together.
+    pub(crate) pictures: Vec<super::picture::Picture>,
+}
 
 impl Findings {
     /// Notes one.
@@ -256,6 +261,6 @@ impl Findings {
         at: impl Into<String>,
         message: impl Into<String>,
     ) {
-        self.0.push(Violation { rule, at: at.into(), message: message.into() });
+        self.broken.push(Violation { rule, at: at.into(), message: message.into() });
     }
 }

@@ -210,7 +210,7 @@ impl Shared {
             judge(&seen, &mut findings);
             record.seen = Some(Arc::new(seen));
         }
-        record.violations = findings.0;
+        record.violations = findings.broken;
         match (record.violations.first(), record.seen.clone()) {
             (None, Some(seen)) => self.consider(&seen, record, size),
             (first, _) => {

@@ -46,6 +46,8 @@ const HISTORIES: &[(&str, &[Wire], &str)] = &[
     ("empty-message", STRICT, "empty user"),
     ("empty-text", &ALL, "user _"),
     ("empty-text", &ALL, "user go\nsay _\ncall c read {}\nresult c read x"),
+    ("nul", &ALL, "user a\0b"),
+    ("nul", &ALL, "user go\ncall c read {}\nresult c read a\0b"),
     ("empty-result", &ALL, "user go\ncall c read {}\nresult c read _"),
     ("roles-alternate", STRICT, "user go\nuser more"),
     ("call-without-result", &ALL, "user go\ncall c read {}\nuser more"),
@@ -59,8 +61,10 @@ const HISTORIES: &[(&str, &[Wire], &str)] = &[
     ("result-order", &[Wire::Gemini], "user go\ncall _ a {}\nresult _ b x"),
     ("call-id", NAMED, "user go\ncall _ read {}\nresult _ read x"),
     ("call-id", &[Wire::Anthropic], "user go\ncall a:b read {}\nresult a:b read x"),
+    ("call-id", &ALL, "user go\ncall LONG read {}\nresult LONG read x"),
     ("duplicate-call-id", &ALL, "user go\ncall c r {}\nresult c r x\ncall c r {}\nresult c r y"),
     ("call-name", &ALL, "user go\ncall c _ {}\nresult c _ x"),
+    ("call-name", &ALL, "user go\ncall c a.b {}\nresult c a.b x"),
     ("call-arguments", &ALL, "user go\ncall c read [1]\nresult c read x"),
     ("call-arguments", NAMED, "user go\ncall c read {\"path\nresult c read x"),
     ("unsigned-thinking", SIGNING, "user go\nthink - hm\nsay hello\nuser more"),
@@ -87,7 +91,8 @@ fn a_broken_history_is_refused_by_its_rule() {
             let server = start();
             let signed = signature(&server, *wire);
             let cut = signed.get(..40).unwrap_or_default();
-            let text = text.replace("SIGNED", &signed).replace("CUT", cut);
+            let long = "x".repeat(65);
+            let text = text.replace("SIGNED", &signed).replace("CUT", cut).replace("LONG", &long);
             let found = broken(&server, *wire, &body(*wire, &turns(&text)));
             assert!(found.contains(rule), "{wire:?} {rule}: {text:?} breaks {found:?}");
             // What follows from the same fault is fine; more than that is a rule gone astray.
@@ -160,6 +165,15 @@ block gemini /contents/0/parts/0 {"functionCall":{"name":"a"}}
 image chat /messages/1/content/0 {"type":"image_url","image_url":{"url":"http://x/y.png"}}
 image gemini /contents/0/parts/0 {"inlineData":{"mimeType":"image/bmp","data":"AAAA"}}
 image anthropic /messages/0/content/0 {"type":"image","source":{"media_type":"image/png","data":"?"}}
+image anthropic /messages/0/content/0 {"type":"image","source":{"media_type":"image/png","data":"aW1n"}}
+image anthropic /messages/0/content/0 {"type":"image","source":{"media_type":"image/jpeg","data":"HUGE"}}
+image gemini /contents/0/parts/0 {"inlineData":{"mimeType":"image/gif","data":"R0lGODlhAQABAAAAACw="}}
+image-size anthropic /messages/0/content/0 {"type":"image","source":{"media_type":"image/png","data":"HUGE"}}
+image-size chat /messages/1/content/0 {"type":"image_url","image_url":{"url":"data:image/png;base64,HUGE"}}
+image-size gemini /contents/0/parts/0 {"inlineData":{"mimeType":"image/png","data":"HUGE"}}
+image-size responses /input/0/content/0 {"type":"input_image","image_url":"data:image/png;base64,HUGE"}
+image-size anthropic /messages/0/content [MANY]
+image-count anthropic /messages/0/content [TOO-MANY]
 tool-name anthropic /tools/0/name "read file"
 tool-name responses /tools/1 {"type":"function","name":"read","parameters":{"type":"object"}}
 tool-schema chat /tools/0/function/parameters {"type":"string"}
@@ -180,6 +194,17 @@ results-first anthropic /messages/2 {"role":"user","content":[TEXT,{"type":"tool
 const TEXT: &str = r#"{"type":"text","text":"x"}"#;
 const MARKED: &str = r#"{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}"#;
 
+/// The header of a PNG of 9,000 pixels a side, of 3,000 and of one.
+const HUGE: &str = "iVBORw0KGgoAAAANSUhEUgAAIygAACMoCAIAAADit+Xt";
+const LARGE: &str = "iVBORw0KGgoAAAANSUhEUgAAC7gAAAu4CAIAAAD+d2Iu";
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1Pe";
+
+fn images(data: &str, count: usize) -> String {
+    let source =
+        format!(r#"{{"type":"image","source":{{"media_type":"image/png","data":"{data}"}}}}"#);
+    vec![source; count].join(",")
+}
+
 /// The rows of [`SHAPES`].
 fn shapes() -> impl Iterator<Item = (&'static str, Wire, &'static str, Value)> {
     SHAPES.trim().lines().map(|row| {
@@ -187,7 +212,9 @@ fn shapes() -> impl Iterator<Item = (&'static str, Wire, &'static str, Value)> {
             panic!("four columns: {row}")
         };
         let wire = Wire::ALL.into_iter().find(|w| w.name() == wire).expect("a wire");
-        let value = value.replace("MARKED", MARKED).replace("TEXT", TEXT);
+        let value =
+            value.replace("TOO-MANY", &images(PIXEL, 101)).replace("MANY", &images(LARGE, 21));
+        let value = value.replace("MARKED", MARKED).replace("TEXT", TEXT).replace("HUGE", HUGE);
         (rule, wire, pointer, serde_json::from_str(&value).expect("JSON"))
     })
 }

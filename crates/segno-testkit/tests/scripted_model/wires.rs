@@ -153,7 +153,8 @@ fn every_wire_sees_the_same_history() {
 
 #[test]
 fn images_are_seen_on_every_wire() {
-    let picture = "iVBORw0KGgo=";
+    // A PNG of one pixel.
+    let picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC";
     let url = format!("data:image/png;base64,{picture}");
     let source = json!({"type": "base64", "media_type": "image/png", "data": picture});
     let rows = [
@@ -177,7 +178,7 @@ fn images_are_seen_on_every_wire() {
         list.push(image);
         assert_eq!(post(&server, wire, &request).status, 200, "{wire:?}");
         let seen = server.requests().remove(0).seen.expect("a parsed request");
-        let image = Piece::Image { media_type: "image/png".into(), base64_bytes: 12 };
+        let image = Piece::Image { media_type: "image/png".into(), base64_bytes: picture.len() };
         assert_eq!(seen.turns, [Turn::User(vec![Piece::Text("look".into()), image])], "{wire:?}");
     }
 }

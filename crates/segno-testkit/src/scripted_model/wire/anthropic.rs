@@ -204,7 +204,8 @@ fn piece(block: &Value, at: &str, findings: &mut Findings) -> Option<Piece> {
         "text" => Some(Piece::Text(text_of(block, "text").to_owned())),
         "image" => {
             let source = block.get("source").unwrap_or(&Value::Null);
-            Some(image(text_of(source, "media_type"), text_of(source, "data"), at, findings))
+            let (kind, data) = (text_of(source, "media_type"), text_of(source, "data"));
+            Some(image(Wire::Anthropic, kind, data, at, findings))
         }
         other => {
             findings.add("block", at, format!("unexpected block `{other}` in a user message"));

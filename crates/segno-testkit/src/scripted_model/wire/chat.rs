@@ -103,7 +103,7 @@ fn content(message: &Value, at: &str, findings: &mut Findings) -> Vec<Piece> {
             "text" => pieces.push(Piece::Text(text_of(part, "text").to_owned())),
             "image_url" => {
                 let url = part.pointer("/image_url/url").and_then(Value::as_str);
-                pieces.push(data_url(url.unwrap_or_default(), &at, findings));
+                pieces.push(data_url(Wire::Chat, url.unwrap_or_default(), &at, findings));
             }
             other => findings.add("block", at, format!("unexpected part `{other}`")),
         }

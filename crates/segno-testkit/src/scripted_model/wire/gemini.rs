@@ -73,7 +73,7 @@ fn user(parts: &[Value], at: &str, turns: &mut Vec<Turn>, findings: &mut Finding
             pieces.push(Piece::Text(text.to_owned()));
         } else if let Some(inline) = part.get("inlineData") {
             let (kind, base64) = (text_of(inline, "mimeType"), text_of(inline, "data"));
-            pieces.push(image(kind, base64, &at, findings));
+            pieces.push(image(Wire::Gemini, kind, base64, &at, findings));
         } else {
             findings.add("block", at, "unexpected part in a user content");
         }
@@ -102,7 +102,8 @@ fn function_response(answer: &Value, at: &str, findings: &mut Findings) -> SeenR
         .collect();
     for part in list_of(answer, "parts") {
         let inline = part.get("inlineData").unwrap_or(&Value::Null);
-        pieces.push(image(text_of(inline, "mimeType"), text_of(inline, "data"), at, findings));
+        let (kind, data) = (text_of(inline, "mimeType"), text_of(inline, "data"));
+        pieces.push(image(Wire::Gemini, kind, data, at, findings));
     }
     let is_error = fields.contains_key("error");
     result(text_of(answer, "id"), text_of(answer, "name"), &pieces, is_error)

@@ -11,7 +11,7 @@ mod responses;
 
 use super::reply::{Part, Reply, Stop};
 use super::seen::{Findings, Piece, Seen, SeenResult, SeenTool, Turn, Wire};
-use super::signature;
+use super::{picture, signature};
 use serde_json::{Value, json};
 
 /// A request before it is parsed.
@@ -71,6 +71,7 @@ impl Wire {
             Self::Chat => chat::parse(incoming.body, findings),
             Self::Gemini => gemini::parse(incoming, findings),
         };
+        picture::together(self, findings);
         if let Some(session) = incoming.session {
             session.clone_into(&mut seen.session);
         }
@@ -341,23 +342,17 @@ fn check_tools(tools: &[SeenTool], findings: &mut Findings) {
     }
 }
 
-/// Notes an image that no provider takes; gives it as a piece.
-fn image(media_type: &str, base64: &str, at: &str, findings: &mut Findings) -> Piece {
-    if !matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp") {
-        findings.add("image", at, format!("unsupported image type `{media_type}`"));
-    }
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
-    if base64.is_empty() || !base64.len().is_multiple_of(4) || !base64.bytes().all(legal) {
-        findings.add("image", at, "the image is not base64");
-    }
+/// Notes an image that the provider does not take; gives it as a piece.
+fn image(wire: Wire, media_type: &str, base64: &str, at: &str, findings: &mut Findings) -> Piece {
+    picture::judge(wire, media_type, base64, at, findings);
     Piece::Image { media_type: media_type.to_owned(), base64_bytes: base64.len() }
 }
 
 /// The image of a `data:` URL.
-fn data_url(url: &str, at: &str, findings: &mut Findings) -> Piece {
+fn data_url(wire: Wire, url: &str, at: &str, findings: &mut Findings) -> Piece {
     let parts = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     let (media_type, base64) = parts.unwrap_or_default();
-    image(media_type, base64, at, findings)
+    image(wire, media_type, base64, at, findings)
 }
 
 /// A result from the pieces of its content.

@@ -170,7 +170,7 @@ fn parts(item: &Value, key: &str, at: &str, findings: &mut Findings) -> Vec<Piec
             }
             ("refusal", true) => pieces.push(Piece::Text(text_of(part, "refusal").to_owned())),
             ("input_image", false) => {
-                pieces.push(data_url(text_of(part, "image_url"), &at, findings));
+                pieces.push(data_url(Wire::Responses, text_of(part, "image_url"), &at, findings));
             }
             (other, _) => findings.add("block", at, format!("unexpected part `{other}` here")),
         }
