@@ -25,7 +25,19 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
 
 /// All that the crates which must stay free of I/O, clocks, providers and stores may use of others.
 const NOTHING_ELSE: &[(&str, &[&str])] = &[
-    ("segno-model", &["crc32fast", "jiff", "memchr", "serde", "serde_json", "sha2", "thiserror"]),
+    (
+        "segno-model",
+        &[
+            "crc32fast",
+            "jiff",
+            "memchr",
+            "serde",
+            "serde_json",
+            "sha2",
+            "thiserror",
+            "unicode-segmentation",
+        ],
+    ),
     ("segno-runtime", &["base64", "futures-util", "serde_json", "thiserror", "tokio"]),
 ];
 

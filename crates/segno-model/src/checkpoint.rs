@@ -9,7 +9,7 @@ use crate::record::{
 };
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// `checkpoint`: the state after all records before it. Nothing older than the newest checkpoint and
 /// the kept records is needed to resume.
@@ -82,6 +82,10 @@ pub struct Checkpoint {
     /// Context edits in force, by record.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub context_edits: BTreeMap<Seq, Pos>,
+    /// Of the records in `context_edits`, the old outputs that were left out because they took room: the
+    /// compaction that tells of them ends that.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub pruned: BTreeSet<Seq>,
     /// The repairs that settle damage still in the log; they are needed to judge it again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Pos>,

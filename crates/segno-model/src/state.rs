@@ -11,8 +11,8 @@ use crate::id::{Pos, Seq};
 use crate::line::Record;
 use crate::record::{
     Approval, ApprovalState, AssistantMessage, Block, Body, ChildState, Compaction,
-    CompactionState, Established, InputEvent, InputFate, Message, Request, RunEnd, RunState,
-    ToolMessage, Usage, UserMessage, background_input_id,
+    CompactionState, ContextEdit, Established, InputEvent, InputFate, Message, Request, RunEnd,
+    RunState, ToolMessage, Usage, UserMessage, background_input_id,
 };
 
 /// How much of the first prompt is kept for lists, in characters.
@@ -134,12 +134,7 @@ impl State {
             }
             Body::Policy(change) => now.policy = Some(change.policy),
             Body::Thinking(thinking) => now.thinking = Some(thinking.level.clone()),
-            Body::ContextEdit(edit) if edit.edit == "restore" => {
-                now.context_edits.remove(&edit.target);
-            }
-            Body::ContextEdit(edit) if matches!(edit.edit.as_str(), "omit" | "replace") => {
-                now.context_edits.insert(edit.target, record.pos());
-            }
+            Body::ContextEdit(edit) => self.apply_edit(record, edit),
             Body::Child(child) => {
                 now.open_children.retain(|c| c.call_id != child.call_id || c.child != child.child);
                 if child.state == ChildState::Started {
@@ -156,10 +151,23 @@ impl State {
             Body::Tip(_) => self.apply_tip(),
             Body::Session(_)
             | Body::BranchSummary(_)
-            | Body::ContextEdit(_)
             | Body::Custom(_)
             | Body::Repair(_)
             | Body::Unknown { .. } => {}
+        }
+    }
+
+    fn apply_edit(&mut self, record: &Record, edit: &ContextEdit) {
+        let now = &mut self.in_force;
+        match edit.edit.as_str() {
+            "restore" => drop(now.context_edits.remove(&edit.target)),
+            "omit" | "replace" => drop(now.context_edits.insert(edit.target, record.pos())),
+            _ => return,
+        }
+        if edit.is_pruning() && edit.edit != "restore" {
+            now.pruned.insert(edit.target);
+        } else {
+            now.pruned.remove(&edit.target);
         }
     }
 
@@ -172,6 +180,14 @@ impl State {
         if compaction.state == CompactionState::Started {
             return;
         }
+        let Checkpoint { pruned, context_edits, .. } = now;
+        pruned.retain(|target| {
+            let is_over = compaction.ends_pruning_of(*target, seq);
+            if is_over {
+                context_edits.remove(target);
+            }
+            !is_over
+        });
         let failed = compaction.state == CompactionState::Failed;
         let tokens = if failed { compaction.tokens_before } else { compaction.tokens_after };
         if let Some(tokens) = tokens {

@@ -91,6 +91,17 @@ pub(crate) fn cut_at(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
+/// A text, read if it is a blob; its head when it cannot be.
+pub(crate) async fn whole<L: SessionLog>(log: &L, text: &Text) -> String {
+    match text {
+        Text::Inline(text) => text.clone(),
+        Text::Blob(blob) => match log.blob(blob).await {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(_) => blob.head.clone(),
+        },
+    }
+}
+
 /// Replaces every blob reference in `context`.
 pub(crate) async fn resolve<L: SessionLog>(log: &L, context: &mut Context) {
     for message in &mut context.messages {

@@ -116,7 +116,8 @@ fn told(record: &Record) -> String {
     }
 }
 
-const SUMMARY: &str = "<summary>They said long things.</summary>";
+const SUMMARY: &str = "<summary>\n## Goal\nThey said long things.\n## Constraints\n## Decisions\n\
+    ## Done\n## In progress\n## Next\n## Files\n## Open questions\n</summary>";
 
 /// Near the threshold a summary is made before the next request, in the order that a crash needs, and the
 /// next request holds it instead of the history.
@@ -209,7 +210,7 @@ async fn the_request_for_a_summary_is_cut_and_repeated() {
     scene.prompt(&mut session, &long("first")).await;
     scene.prompt(&mut session, &long("second")).await;
     let compacted = scene.compact(&mut session).await.expect("compacted");
-    assert_eq!(compacted.summary, "They said long things.");
+    assert!(compacted.summary.contains("They said long things."));
     assert!(compacted.tokens_after < compacted.tokens_before, "{compacted:?}");
 }
 
@@ -276,4 +277,83 @@ async fn a_summary_counts_against_the_limits() {
     let second = scene.prompt(&mut session, &long("second")).await;
     assert_eq!(second.end, RunEnd::Exhausted, "{second:?}");
     assert_eq!(scene.seen().len(), 2, "the summary was the last call");
+}
+
+/// What the person said stays, word for word, when it is neither kept nor in the summary, and the task in
+/// force stands below it; the next compaction carries both on.
+/// Covers: EV3, EV9.
+#[tokio::test]
+async fn the_persons_words_and_the_task_outlive_summaries() {
+    use segno_model::record::Task;
+    let answers = [Say::Text("one"), Say::Text("two"), Say::Text(SUMMARY), Say::Text(SUMMARY)];
+    let scene = Scene::new(4_000, &answers);
+    let mut session = scene.session();
+    scene.prompt(&mut session, &format!("不改公共接口。 {}", long("Never push. first"))).await;
+    let task = Task { goal: "tidy up".to_owned(), ..Task::default() };
+    session.set(Body::Task(task)).await.expect("recorded");
+    scene.prompt(&mut session, &long("second")).await;
+    for again in [false, true] {
+        if again {
+            scene.model.plan.lock().expect("plan").push_front(Say::Text("three"));
+            scene.prompt(&mut session, &long("third")).await;
+        }
+        scene.compact(&mut session).await.expect("compacted");
+        let context = session.context(&model_ref());
+        let text = context.messages.first().map(|m| m.text()).unwrap_or_default();
+        for part in ["- 不改公共接口。", "Never push.", "Goal: tidy up"] {
+            assert!(text.contains(part), "again {again}: {text}");
+        }
+        assert_eq!(text.matches("公共接口").count(), 1);
+        let before = render(&context.messages);
+        drop(session);
+        session = scene.reopen().await;
+        assert_eq!(render(&session.context(&model_ref()).messages), before);
+    }
+}
+
+/// Old outputs go before a summary is made, in one batch; the call stays with its line, and the next
+/// requests extend each other again.
+/// Covers: G6, G10.
+#[tokio::test]
+async fn old_outputs_are_left_out_before_a_summary_is_made() {
+    let call = |id| {
+        Say::Calls(match id {
+            0 => &[("c0", "long")],
+            1 => &[("c1", "long")],
+            2 => &[("c2", "read")],
+            3 => &[("c3", "read")],
+            4 => &[("c4", "read")],
+            _ => &[("c5", "long")],
+        })
+    };
+    let mut plan: Vec<Say> = (0..6).map(call).collect();
+    plan.push(Say::Text("done"));
+    let scene = Scene::new(4_000, &plan);
+    let mut session = scene.session();
+    let finished = scene.prompt(&mut session, "go").await;
+    assert_eq!(finished.text, "done", "{finished:?}");
+    let events = scene.events();
+    assert!(events.iter().any(|e| e.starts_with("Pruned { results: 2")), "{events:?}");
+    assert_eq!(session.state().in_force.totals.compactions, 0);
+    let seen = scene.seen();
+    let last = seen.last().expect("a request");
+    assert!(last.contains("c0=") && last.contains("c5=5000 bytes"), "{last}");
+    assert_eq!(last.matches("5000 bytes").count(), 1);
+}
+
+/// When what is too long cannot be summarised, the session is not stuck: the records say what they can, and
+/// that no model wrote it.
+#[tokio::test]
+async fn a_session_that_cannot_be_summarised_is_not_stuck() {
+    let (too_long, bad) = (Say::Fails(ModelErrorKind::TooLong), Say::Text("I would rather not."));
+    let plan = [Say::Text("one"), too_long, bad.clone(), bad, Say::Text("on we go")];
+    let scene = Scene::new(100_000, &plan);
+    let mut session = scene.session();
+    scene.prompt(&mut session, &long("first")).await;
+    let finished = scene.prompt(&mut session, "second").await;
+    assert_eq!((finished.end, finished.text.as_str()), (RunEnd::Completed, "on we go"));
+    let context = session.context(&model_ref());
+    let text = context.messages.first().map(|m| m.text()).unwrap_or_default();
+    assert!(text.contains("No model wrote this summary") && text.contains("first"), "{text}");
+    assert!(render(&context.messages).contains("user: second"), "the prompt in work stays");
 }

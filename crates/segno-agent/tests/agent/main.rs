@@ -26,7 +26,7 @@ rule summary
   when turns 1
   when user contains "<history>"
   new-prefix
-  say "<summary>They talked about numbers.</summary>"
+  say "<summary>\n## Goal\nThey talked about numbers.\n## Constraints\n## Decisions\n## Done\n## In progress\n## Next\n## Files\n## Open questions\n</summary>"
 
 rule change
   when last user
@@ -249,7 +249,7 @@ async fn a_compaction_holds_over_a_restart_and_the_log_keeps_everything() {
     }
     let before = scene.store.log_bytes(&id()).expect("a log");
     let compacted = scene.compact(&mut agent).await.expect("compacted");
-    assert_eq!(compacted.summary, "They talked about numbers.");
+    assert!(compacted.summary.contains("They talked about numbers."), "{compacted:?}");
     assert!(scene.last_request().1.contains("numbers"), "the focus is asked for");
     let after = context_text(&agent);
     assert!(after.starts_with("user ") && after.contains("They talked about numbers."), "{after}");
@@ -267,9 +267,8 @@ async fn a_compaction_holds_over_a_restart_and_the_log_keeps_everything() {
 /// Covers: #51, SD1.
 #[tokio::test]
 async fn a_compaction_that_does_not_finish_changes_nothing() {
-    let failing =
-        SCRIPT.replace("say \"<summary>They talked about numbers.</summary>\"", "status 400");
-    let silent = SCRIPT.replace("<summary>They talked about numbers.</summary>", "<summary>cut");
+    let failing = SCRIPT.replace("say \"<summary>", "status 400 #");
+    let silent = SCRIPT.replace("\\n</summary>", "");
     for script in [failing, silent] {
         let scene = Scene::new(&script);
         let mut agent = scene.begin(surroundings("SYSTEM A", &[]));
@@ -397,10 +396,7 @@ async fn there_must_be_something_to_compact() {
 /// Covers: G9.
 #[tokio::test]
 async fn a_stopped_compaction_is_recorded_as_failed() {
-    let hanging = SCRIPT.replace(
-        "say \"<summary>They talked about numbers.</summary>\"",
-        "say \"x\"\n  fault hang",
-    );
+    let hanging = SCRIPT.replace("say \"<summary>", "say \"x\"\n  fault hang\n  #");
     let scene = Scene::new(&hanging);
     let mut agent = scene.begin(surroundings("SYSTEM A", &[]));
     for text in ["one?", "two?", "three?"] {

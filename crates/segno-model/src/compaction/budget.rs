@@ -66,10 +66,18 @@ pub struct Budgets {
     pub keep: Budget,
     /// The request for a summary.
     pub request: u64,
+    /// The summary.
+    pub summary: u64,
+    /// Sentences of the person that nothing else holds.
+    pub sentences: u64,
 }
 
 /// Nothing kept as it is gets larger than this, however large the window is.
 const MOST_KEPT: u64 = 20_000;
+/// The longest summary that is asked for.
+const LONGEST_SUMMARY: u64 = 4_000;
+/// The most sentences that are carried over.
+const MOST_SENTENCES: u64 = 4_000;
 /// The largest request for a summary.
 const LARGEST_REQUEST: u64 = 160_000;
 
@@ -80,15 +88,24 @@ impl Budgets {
         let kept = MOST_KEPT.min(window.room() / 8).min(said / 4);
         let request = LARGEST_REQUEST.min(window.room() / 8 * 7);
         let prompt = window.room() / 4;
-        Self { keep: Budget { tail: kept, words: kept, prompt }, request }
+        let keep = Budget { tail: kept, words: kept, prompt, notices: false };
+        let summary = LONGEST_SUMMARY.min(window.room() / 10);
+        let sentences = MOST_SENTENCES.min(window.room() / 20);
+        Self { keep, request, summary, sentences }
+    }
+
+    /// The same in the middle of a run, which goes on with the system prompt that it has.
+    #[must_use]
+    pub fn in_a_run(self) -> Self {
+        Self { keep: Budget { notices: true, ..self.keep }, ..self }
     }
 
     /// The same after a request turned out to be too long: estimates are not to be trusted then.
     #[must_use]
     pub fn harder(self) -> Self {
-        let Budget { tail, words, prompt } = self.keep;
-        let keep = Budget { tail: tail / 4, words: words / 2, prompt: prompt / 2 };
-        Self { keep, request: self.request / 2 }
+        let Budget { tail, words, prompt, notices } = self.keep;
+        let keep = Budget { tail: tail / 4, words: words / 2, prompt: prompt / 2, notices };
+        Self { keep, request: self.request / 2, ..self }
     }
 }
 

@@ -6,11 +6,13 @@
 use super::estimate::is_notice;
 use super::place::Place;
 use super::{ContextMessage, Parts};
+use crate::compaction::Carried;
 use crate::id::{Pos, Seq};
 use crate::line::Record;
+use crate::record::{Block, Body, Message, Text};
 use crate::tree::is_prompt;
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// How much may be kept, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,9 @@ pub struct Budget {
     pub words: u64,
     /// For the last prompt, however much of the other budgets is used up.
     pub prompt: u64,
+    /// Whether notices of changed instructions are kept like the person's words, because the system prompt
+    /// in force does not hold them.
+    pub notices: bool,
 }
 
 /// A cut.
@@ -34,6 +39,12 @@ pub struct Boundary {
     pub summarised: Vec<ContextMessage>,
     /// Guessed tokens of what is kept.
     pub kept_tokens: u64,
+    /// The person's words that are neither kept nor told by a summary yet, by prompt, oldest first.
+    pub dropped: Vec<Vec<Text>>,
+    /// The person's words that the compaction before this one carried.
+    pub carried: Carried,
+    /// Everything readable of what is kept.
+    pub kept_text: String,
 }
 
 /// Chooses a cut in the context at `tip`; none when there is nothing to summarise.
@@ -62,13 +73,46 @@ pub fn choose_boundary<R: Borrow<Record>>(
     if kept.len() == cut {
         return None;
     }
-    let summarised = before(context.messages, units.get(cut).map(|unit| unit.record.seq()));
+    let prompts: HashSet<Seq> = units[..cut]
+        .iter()
+        .map(|unit| unit.record)
+        .filter(|r| is_prompt(r))
+        .map(Record::seq)
+        .collect();
+    let (summarised, tail_messages) =
+        split(context.messages, units.get(cut).map(|unit| unit.record.seq()));
+    let is_kept = |seq: &Seq| kept.iter().any(|pos| pos.seq == *seq);
+    let mut kept_text: String = tail_messages.iter().map(|m| m.text() + "\n").collect();
+    let mut dropped = Vec::new();
+    for message in &summarised {
+        match message {
+            ContextMessage::User { seq, .. } if is_kept(seq) => {
+                kept_text.push_str(&message.text());
+                kept_text.push('\n');
+            }
+            ContextMessage::User { seq, content } if prompts.contains(seq) => {
+                dropped.push(texts(content));
+            }
+            _ => {}
+        }
+    }
     Some(Boundary {
         first_kept: units.get(cut).map(|unit| unit.record.pos()),
         kept,
         summarised,
         kept_tokens: tail + words,
+        dropped,
+        carried: parts.carried(),
+        kept_text,
     })
+}
+
+fn texts(content: &[Block]) -> Vec<Text> {
+    let texts = content.iter().filter_map(|block| match block {
+        Block::Text { text } => Some(text.clone()),
+        _ => None,
+    });
+    texts.collect()
 }
 
 /// A record of the context that is no result, with the results of its calls.
@@ -90,6 +134,18 @@ fn units<'a>(parts: &Parts<'a>, tokens: &HashMap<Seq, u64>) -> Vec<Unit<'a>> {
 }
 
 impl Parts<'_> {
+    /// What the newest compaction carried of the person's words, unless an edit took its place.
+    fn carried(&self) -> Carried {
+        let boundary = self.nodes.iter().find(|(place, ..)| *place == Place::Boundary);
+        let record = boundary.map(|(_, record, _)| record).filter(|r| !self.edits.concern(r.seq()));
+        match record.map(|record| record.body()) {
+            Some(Body::Compaction(c)) => {
+                Carried { sentences: c.sentences.clone(), left_out: c.sentences_left_out }
+            }
+            _ => Carried::default(),
+        }
+    }
+
     fn turn_ends(&self, turn: Seq, calls: usize) -> Seq {
         let ends = (0..calls).map(|index| match self.results.of_call(turn, index) {
             None => Seq::MAX,
@@ -136,8 +192,16 @@ fn own_words(
     let mut used = 0;
     let mut is_last = !tail.iter().any(|unit| is_prompt(unit.record));
     let spare = budget.tail.saturating_sub(tail_tokens);
-    for unit in summarised.iter().rev().filter(|unit| is_prompt(unit.record)) {
+    let is_notice = |record| budget.notices && is_instructions(record);
+    for unit in summarised.iter().rev() {
         let room = budget.words.saturating_sub(used);
+        if is_notice(unit.record) && unit.tokens <= room {
+            used += unit.tokens;
+            kept.push(unit.record.pos());
+        }
+        if !is_prompt(unit.record) {
+            continue;
+        }
         if unit.tokens <= room || (is_last && unit.tokens <= spare.max(budget.prompt)) {
             used += unit.tokens;
             kept.push(unit.record.pos());
@@ -148,17 +212,26 @@ fn own_words(
     (kept, used)
 }
 
-/// The messages before the one that comes from `first`.
-fn before(mut messages: Vec<ContextMessage>, first: Option<Seq>) -> Vec<ContextMessage> {
+/// The messages before the one that comes from `first`, and the others.
+fn split(
+    mut messages: Vec<ContextMessage>,
+    first: Option<Seq>,
+) -> (Vec<ContextMessage>, Vec<ContextMessage>) {
     let comes_from_it = |message: &ContextMessage| match message {
         ContextMessage::User { seq, .. } => Some(*seq) == first,
         ContextMessage::Assistant(turn) => Some(turn.seq) == first,
         ContextMessage::Results(_) => false,
     };
     let end = messages.iter().position(comes_from_it).unwrap_or(messages.len());
-    messages.truncate(end);
+    let tail = messages.split_off(end);
     if messages.last().is_some_and(is_notice) {
         messages.pop();
     }
-    messages
+    (messages, tail)
+}
+
+/// Whether a record is a notice of changed instructions.
+fn is_instructions(record: &Record) -> bool {
+    let Body::Message(message) = record.body() else { return false };
+    matches!(&**message, Message::User(user) if user.notice.as_deref() == Some("instructions"))
 }

@@ -31,7 +31,7 @@ pub struct Estimate {
 /// Estimates the context at `tip`.
 ///
 /// A usage counts only if its reply was made on this context: on this path, after the newest
-/// compaction, and with no edit since of what it saw.
+/// compaction, and with no edit since of what it saw; what was pruned since is taken off.
 #[must_use]
 pub fn estimate<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Estimate {
     let parts = Parts::new(records, tip);
@@ -40,7 +40,8 @@ pub fn estimate<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Estimate 
         return Estimate { tokens: estimate_messages(&messages), measured_at: None };
     };
     let guessed = estimate_messages(&messages[after(&messages, at)..]);
-    Estimate { tokens: tokens + guessed, measured_at: Some(at) }
+    let tokens = tokens.saturating_sub(parts.pruned_since(at)) + guessed;
+    Estimate { tokens, measured_at: Some(at) }
 }
 
 /// The index of the first message that the reply `at` did not see. The reply itself may be left out.
@@ -56,11 +57,30 @@ fn after(messages: &[ContextMessage], at: Seq) -> usize {
 }
 
 impl Parts<'_> {
+    /// Guessed tokens of old outputs that the reply `at` saw and that are left out by now.
+    fn pruned_since(&self, at: Seq) -> u64 {
+        let since = self.records.iter().rev().take_while(|record| record.seq() > at);
+        let freed = since.filter_map(|record| {
+            let Body::ContextEdit(edit) = record.body() else { return None };
+            if !edit.is_pruning() || edit.target > at || !self.edits.has(edit) {
+                return None;
+            }
+            let target = self.records.binary_search_by_key(&edit.target, |r| r.seq()).ok()?;
+            let result = super::results::result_of(self.records[target])?;
+            Some(blocks(&result.content).saturating_sub(blocks(&edit.content)))
+        });
+        freed.sum()
+    }
+
     fn last_usage(&self) -> Option<(Seq, u64)> {
         let boundary = self.nodes.iter().find(|(place, ..)| *place == Place::Boundary);
         let after = boundary.map(|(_, record, _)| record.seq());
         let edit = self.records.iter().rev().find_map(|record| match record.body() {
-            Body::ContextEdit(edit) if self.places.at(edit.target).is_some() => Some(record.seq()),
+            Body::ContextEdit(edit)
+                if !edit.is_pruning() && self.places.at(edit.target).is_some() =>
+            {
+                Some(record.seq())
+            }
             _ => None,
         });
         let mut newest = self.nodes.iter().rev().filter(|(place, ..)| *place == Place::OnPath);
@@ -74,6 +94,12 @@ fn reported(record: &Record) -> Option<(Seq, u64)> {
     let Message::Assistant(reply) = &**message else { return None };
     let tokens = reply.usage.as_ref()?.context().min(MOST_TOKENS);
     (tokens > 0).then_some((record.seq(), tokens))
+}
+
+/// Guesses the tokens of some content from its bytes.
+#[must_use]
+pub fn estimate_blocks(content: &[Block]) -> u64 {
+    blocks(content)
 }
 
 /// Guesses the tokens of some messages from their bytes.

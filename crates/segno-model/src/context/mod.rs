@@ -18,14 +18,12 @@ mod results;
 mod rule;
 mod shape;
 mod shared;
-mod summary;
 
 pub use boundary::{Boundary, Budget, choose_boundary};
 pub use edit::{EDIT_RULES, EditEffect, EditFacts, EditRule, edit_effect};
-pub use estimate::{Estimate, estimate, estimate_messages};
+pub use estimate::{Estimate, estimate, estimate_blocks, estimate_messages};
 pub use rule::{RULES, Rule};
 pub use shared::Shared;
-pub use summary::{NoSummary, parse_summary, summary_request};
 
 use crate::finding::Finding;
 use crate::id::{Pos, Seq};

@@ -5,6 +5,7 @@
 
 use super::rule::Content;
 use super::shared::Shared;
+use crate::compaction::beside_summary;
 use crate::id::Seq;
 use crate::line::Record;
 use crate::record::{
@@ -48,9 +49,19 @@ pub(super) struct Edits<'a>(HashMap<Seq, &'a ContextEdit>);
 
 impl<'a> Edits<'a> {
     pub(super) fn in_force(records: &[&'a Record]) -> Self {
-        let mut edits = HashMap::new();
+        let mut edits: HashMap<Seq, &'a ContextEdit> = HashMap::new();
         for record in records {
-            let Body::ContextEdit(edit) = record.body() else { continue };
+            let edit = match record.body() {
+                Body::ContextEdit(edit) => edit,
+                Body::Compaction(compaction) => {
+                    let is_over = |target: &Seq, edit: &&ContextEdit| {
+                        edit.is_pruning() && compaction.ends_pruning_of(*target, record.seq())
+                    };
+                    edits.retain(|target, edit| !is_over(target, edit));
+                    continue;
+                }
+                _ => continue,
+            };
             match edit.edit.as_str() {
                 "restore" => drop(edits.remove(&edit.target)),
                 "omit" | "replace" => drop(edits.insert(edit.target, edit)),
@@ -58,6 +69,11 @@ impl<'a> Edits<'a> {
             }
         }
         Self(edits)
+    }
+
+    /// Whether this very edit is in force.
+    pub(super) fn has(&self, edit: &ContextEdit) -> bool {
+        self.0.get(&edit.target).is_some_and(|in_force| std::ptr::eq(*in_force, edit))
     }
 
     /// Whether an edit of this record is in force.
@@ -93,8 +109,10 @@ pub(super) fn shape<'a>(record: &'a Record, edits: &Edits<'_>) -> Shaped<'a> {
             let summary = c.summary.as_ref().filter(|s| !is_blank(s)).cloned();
             let left_out = || vec![Block::text(OMITTED)];
             let edited = edit.map(|content| content.unwrap_or_else(left_out));
-            let body = edited.or_else(|| summary.map(|text| vec![Block::Text { text }]));
-            let body = body.unwrap_or_else(|| vec![Block::text(NO_SUMMARY)]);
+            let body = edited.unwrap_or_else(|| {
+                let summary = summary.unwrap_or_else(|| Text::Inline(NO_SUMMARY.to_owned()));
+                with_words(summary, beside_summary(c))
+            });
             whole(framed(&HISTORY, body).into())
         }
         (_, Some(None)) => Shaped { content: Content::Omitted, said: Said::Nothing },
@@ -131,6 +149,17 @@ pub(super) fn shape<'a>(record: &'a Record, edits: &Edits<'_>) -> Shaped<'a> {
             whole(sendable(&context).into_owned().into())
         }
         _ => Shaped { content: Content::Unreadable, said: Said::Nothing },
+    }
+}
+
+/// A summary and what stands below it.
+fn with_words(summary: Text, below: Option<String>) -> Vec<Block> {
+    match (summary, below) {
+        (Text::Inline(text), Some(below)) => vec![Block::text(text + &below)],
+        (summary, below) => {
+            let below = below.map(|below| Block::text(below.trim_start()));
+            std::iter::once(Block::Text { text: summary }).chain(below).collect()
+        }
     }
 }
 

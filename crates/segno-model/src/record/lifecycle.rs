@@ -258,6 +258,14 @@ pub struct Task {
     pub steps: Vec<TaskStep>,
 }
 
+impl Task {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.goal.is_empty() && self.constraints.is_empty() && self.steps.is_empty()
+    }
+}
+
 /// A step of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskStep {
@@ -279,6 +287,19 @@ pub enum StepStatus {
     Done,
     /// Given up.
     Dropped,
+}
+
+impl StepStatus {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Done => "done",
+            Self::Dropped => "dropped",
+        }
+    }
 }
 
 /// `environment`: the surroundings, written when they changed. Every field is the full new state.
@@ -350,10 +371,19 @@ pub struct Compaction {
     /// What the summary cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Done: sentences of the person that neither the summary nor what is kept holds, word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sentences: Vec<String>,
+    /// Done: how many more of such sentences there was no room for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sentences_left_out: u64,
+    /// Done: the task in force, which the summary is not to be the only memory of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
     /// A provider's own compacted state, with its exact provenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<Native>,
-    /// Failed: why.
+    /// Failed: why. Done: why no model wrote the summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -372,8 +402,25 @@ impl Compaction {
             tokens_after: None,
             model: None,
             usage: None,
+            sentences: Vec::new(),
+            sentences_left_out: 0,
+            task: None,
             native: None,
         }
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Compaction {
+    /// Whether the edit that left out an old output is over with this compaction, which is record `seq`: the
+    /// summary tells of what the edit was about. So that edits do not pile up for as long as a session lives.
+    #[must_use]
+    pub fn ends_pruning_of(&self, target: Seq, seq: Seq) -> bool {
+        let kept_from = self.first_kept.map_or(seq, |first| first.seq);
+        self.state == CompactionState::Done && target < kept_from
     }
 }
 

@@ -119,6 +119,14 @@ pub struct ContextEdit {
 impl ContextEdit {
     /// The cause of an edit that leaves out what a provider refused.
     pub const REFUSED: &str = "refused";
+    /// The cause of an edit that leaves out an old output because it took room.
+    pub const PRUNED: &str = "pruned";
+
+    /// Whether it leaves out an old output because that took room.
+    #[must_use]
+    pub fn is_pruning(&self) -> bool {
+        self.cause.as_deref() == Some(Self::PRUNED)
+    }
 }
 
 /// A part of a record that can be left out by itself.

@@ -1,17 +1,22 @@
 //! Where a compaction cuts, how large a context is, and what a model is asked to summarise.
 
 use crate::notation::{Session, messages};
-use segno_model::context::{
-    self, Boundary, Budget, Context, NoSummary, choose_boundary, estimate, parse_summary,
-    summary_request,
+use segno_model::compaction::{
+    Asking, NoSummary, mechanical_summary, parse_summary, summary_request,
 };
+use segno_model::context::{self, Boundary, Budget, Context, choose_boundary, estimate};
+use segno_model::record::StopReason;
 
 /// 40 bytes: ten tokens, fourteen with the message's own.
 const LONG: &str = "0123456789 0123456789 0123456789 1234567";
 
 fn choose(session: &str, tail: u64, words: u64) -> Option<Boundary> {
     let session = Session::parse(&session.replace("LONG", LONG));
-    choose_boundary(&session.records, session.tip(), Budget { tail, words, prompt: 0 })
+    choose_boundary(
+        &session.records,
+        session.tip(),
+        Budget { tail, words, prompt: 0, notices: false },
+    )
 }
 
 /// `from N, singly N N, of N messages`
@@ -146,7 +151,11 @@ fn estimate_of(session: &str) -> u64 {
 
 fn request(session: &str, max_bytes: usize) -> String {
     let context = Session::parse(session).context();
-    summary_request(&context.messages, None, max_bytes)
+    summary_request(&context.messages, asking(None, max_bytes))
+}
+
+fn asking(focus: Option<&str>, max_bytes: usize) -> Asking<'_> {
+    Asking { focus, complaint: None, max_bytes, max_words: 100 }
 }
 
 /// Covers: #41, #45. The history that is to be summarised has each call beside its result.
@@ -185,9 +194,9 @@ more
 #[test]
 fn a_summary_request_carries_the_persons_focus() {
     let context = Session::parse("u go").context();
-    let text = summary_request(&context.messages, Some(" the tests "), 100);
+    let text = summary_request(&context.messages, asking(Some(" the tests "), 100));
     assert!(text.contains("attention to: the tests\n"));
-    assert!(!summary_request(&context.messages, Some("  "), 100).contains("attention"));
+    assert!(!summary_request(&context.messages, asking(Some("  "), 100)).contains("attention"));
 }
 
 #[test]
@@ -209,17 +218,68 @@ fn the_history_cannot_end_its_frame() {
     assert_eq!(text.matches("</history>").count(), 1);
 }
 
-/// Covers: EV3.
+/// A summary as it is asked for, with these sections.
+fn summary(goal: &str, next: &str) -> String {
+    format!(
+        "## Goal\n{goal}\n## Constraints\n## Decisions\n## Done\n## In progress\n## Next\n{next}\n\
+         ## Files\n## Open questions"
+    )
+}
+
+/// Covers: EV3. Only what has the shape that was asked for counts as a summary.
 #[test]
 fn a_summary_is_read_from_the_answer() {
-    let ok = |text: &str| parse_summary(text).expect("a summary");
-    assert_eq!(ok("<summary>\nGoal: x\n</summary>"), "Goal: x");
-    assert_eq!(ok("Here it is: <summary>a</summary> Bye."), "a");
-    assert_eq!(ok("<summary>uses </summary> tags</summary>"), "uses </summary> tags");
-    assert_eq!(ok("  just text "), "just text");
-    assert_eq!(parse_summary("<summary>half"), Err(NoSummary::CutOff));
-    assert_eq!(parse_summary("<summary> </summary>"), Err(NoSummary::Empty));
-    assert_eq!(parse_summary(" \n"), Err(NoSummary::Empty));
+    let parse = |text: &str| parse_summary(text, StopReason::End);
+    let good = summary("find </summary> tags", "none");
+    for answer in [
+        format!("<summary>\n{good}\n</summary>"),
+        format!("Here it is: <summary>{good}</summary> Bye."),
+        format!("  {good}\n"),
+    ] {
+        assert_eq!(parse(&answer).as_deref(), Ok(good.as_str()));
+    }
+    let numbered = "1. **Goal**:\nx\n2. **Constraints**\n3) Decisions\n### Done:\n## IN PROGRESS\nNext\n\
+        ## Files ##\n# Open questions:";
+    assert_eq!(parse(numbered).as_deref(), Ok(numbered));
+    let cases = [
+        (format!("<summary>{}", summary("x", "y")), NoSummary::CutOff),
+        ("<summary> </summary>".to_owned(), NoSummary::Empty),
+        (" \n".to_owned(), NoSummary::Empty),
+        (summary("none", "- None."), NoSummary::Empty),
+        ("They talked.".to_owned(), NoSummary::Missing("Goal")),
+        (good.replace("## Files\n", ""), NoSummary::Missing("Files")),
+        (good.replace("## Open questions", ""), NoSummary::Missing("Open questions")),
+        (
+            good.replace("## Goal", "## Next").replacen("## Next", "## Goal", 2),
+            NoSummary::Missing("Next"),
+        ),
+    ];
+    for (answer, why) in cases {
+        assert_eq!(parse(&answer), Err(why), "{answer}");
+    }
+    assert_eq!(parse_summary(&good, StopReason::Length), Err(NoSummary::CutOff));
+}
+
+/// An answer that was not taken is asked for again, with the reason.
+#[test]
+fn the_second_request_says_what_was_wrong() {
+    let context = Session::parse("u go").context();
+    let complaint = Some(NoSummary::Missing("Files"));
+    let text = summary_request(&context.messages, Asking { complaint, ..asking(None, 100) });
+    assert!(text.ends_with("closing tag.") && text.contains("has no section `Files`"), "{text}");
+}
+
+/// Where no model gives a summary, the records say what they can, in the same shape.
+#[test]
+fn a_summary_without_a_model_has_the_same_shape() {
+    let session = Session::parse("u build it\na I begin | call c1 write\nr c1 ok\nu now the tests");
+    let text = mechanical_summary(&session.context().messages, "the answer holds no summary");
+    assert_eq!(parse_summary(&text, StopReason::End).as_deref(), Ok(text.as_str()));
+    for part in ["build it", "now the tests", "I begin", "the answer holds no summary"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let empty = mechanical_summary(&[], "why");
+    assert!(parse_summary(&empty, StopReason::End).is_ok());
 }
 
 /// Covers: #46. Thinking and native items go back only to the model that made them.
@@ -253,7 +313,7 @@ fn every_trace_row_has_an_explained_rule() {
 fn the_prompt_in_work_is_not_summarised_away() {
     let cut = |session: &str, prompt| {
         let session = Session::parse(&session.replace("LONG", LONG));
-        let budget = Budget { tail: 0, words: 0, prompt };
+        let budget = Budget { tail: 0, words: 0, prompt, notices: false };
         told(choose_boundary(&session.records, session.tip(), budget).as_ref())
     };
     assert_eq!(cut("u LONG", 14), "nothing to do");

@@ -5,6 +5,7 @@
 
 mod compaction;
 mod notation;
+mod pruning;
 mod random;
 mod tree;
 

@@ -42,7 +42,7 @@ impl Session {
             Self { state: State::default(), records: Vec::new(), positions: Vec::new() };
         session.add(&header(), None, false);
         for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {
-            session.line(line);
+            session.add_line(line);
         }
         session
     }
@@ -55,7 +55,7 @@ impl Session {
         segno_model::context::build(&self.records, self.tip())
     }
 
-    fn line(&mut self, line: &str) {
+    pub(crate) fn add_line(&mut self, line: &str) {
         let (lost, line) = line.strip_prefix('-').map_or((false, line), |rest| (true, rest));
         let (parent, line) = match line.strip_prefix('^') {
             Some(rest) => {

@@ -311,7 +311,7 @@ proptest! {
     fn a_boundary_splits_no_call_from_its_result(steps in steps(true), tail in 0_u64..120, words in 0_u64..40) {
         let session = session(&steps);
         let before = session.context();
-        let budget = Budget { tail, words, prompt: words };
+        let budget = Budget { tail, words, prompt: words, notices: tail % 2 == 0 };
         let Some(boundary) = context::choose_boundary(&session.records, session.tip(), budget) else {
             return Ok(());
         };

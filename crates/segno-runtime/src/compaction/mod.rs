@@ -11,9 +11,11 @@ use crate::event::{CompactionCause, CompactionEvent, Event, Observer};
 use crate::inbox::Watcher;
 use crate::run::{Driver, RunEnv, RunError};
 use crate::session::Session;
-use crate::{LARGE_VALUE_BYTES, Model, ModelError, ModelErrorKind, StopKind, Tools};
-use segno_model::compaction::{Budgets, Decision, Measure, USUAL_WINDOW, Window};
-use segno_model::context::{self, Boundary, NoSummary};
+use crate::{LARGE_VALUE_BYTES, Model, ModelError, ModelErrorKind, StopKind, Tools, blobs, fit};
+use segno_model::compaction::{
+    self, Budgets, Carried, Decision, Measure, NoSummary, Pruning, USUAL_WINDOW, Window,
+};
+use segno_model::context::{self, Boundary};
 use segno_model::record::{Body, Compaction, CompactionState, Text};
 use segno_model::store::{Level, SessionLog, StoreError};
 use summarise::Summarised;
@@ -85,10 +87,16 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         if self.env.stop.kind().is_some() || self.used_up().is_some() {
             return Ok(());
         }
-        match self.measure(window).facts(settings.auto).row().then {
-            Decision::Nothing | Decision::Prune => Ok(()),
+        let pruning = self.pruning(window);
+        let measure = self.measure(window, pruning.as_ref());
+        match measure.facts(settings.auto).row().then {
+            Decision::Nothing => Ok(()),
+            Decision::Prune => match pruning {
+                Some(pruning) => self.prune(pruning).await,
+                None => Ok(()),
+            },
             Decision::Compact => {
-                let budgets = self.budgets();
+                let budgets = self.budgets().in_a_run();
                 ended(self.compact(None, budgets, CompactionCause::Threshold).await)
             }
             Decision::GiveUp(why) => {
@@ -112,13 +120,28 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         {
             return Ok(false);
         }
-        let budgets = self.budgets().harder();
+        let budgets = self.budgets().harder().in_a_run();
         let compacted = self.compact(None, budgets, CompactionCause::TooLong).await;
         let done = compacted.is_ok();
         ended(compacted).map(|()| done)
     }
 
-    fn measure(&self, window: Window) -> Measure {
+    /// Leaves out old outputs, each by an edit of its own: whichever of them a crash leaves is good.
+    async fn prune(&mut self, pruning: Pruning) -> Result<(), RunError> {
+        let (results, tokens) = (pruning.edits.len(), pruning.frees);
+        let edits = pruning.edits.into_iter().map(Body::ContextEdit);
+        self.append(edits.collect(), Level::Synced).await?;
+        self.observer.event(Event::Compaction(CompactionEvent::Pruned { results, tokens }));
+        Ok(())
+    }
+
+    fn pruning(&self, window: Window) -> Option<Pruning> {
+        let records = self.session.active();
+        let (tip, id) = (self.session.state().tip(), self.session.id());
+        compaction::prune(&records, tip, id, window)
+    }
+
+    fn measure(&self, window: Window, pruning: Option<&Pruning>) -> Measure {
         let state = &self.session.state().in_force;
         let last = state.last_compaction.as_ref();
         let last = last.filter(|l| l.model.as_ref().is_none_or(|model| *model == self.env.model));
@@ -126,7 +149,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             estimate: self.estimate(),
             threshold: window.threshold(self.env.compaction.percent),
             step: window.step(),
-            freeable: 0,
+            freeable: pruning.map_or(0, |pruning| pruning.frees),
             last: last.map(|l| (l.tokens, l.failed)),
         }
     }
@@ -170,49 +193,90 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let started = Compaction::marker(CompactionState::Started, None);
         self.append(vec![Body::Compaction(Box::new(started))], Level::Synced).await?;
         self.observer.event(Event::Compaction(CompactionEvent::Started { cause }));
-        match self.summarise(&boundary.summarised, focus, budgets.request).await {
-            Ok(summarised) => self.finish(boundary, tokens_before, summarised).await,
-            Err(CompactError::Store(error)) => Err(error.into()),
-            Err(error) => {
-                let reason = error.to_string();
-                let stopped = matches!(error, CompactError::Stopped(_));
-                let failed = Compaction {
-                    model: Some(self.env.model.clone()),
-                    // A stop says nothing about the next attempt.
-                    tokens_before: Some(tokens_before).filter(|_| !stopped),
-                    ..Compaction::marker(CompactionState::Failed, Some(reason.clone()))
-                };
-                self.append(vec![Body::Compaction(Box::new(failed))], Level::Synced).await?;
-                let reason = &reason;
-                self.observer.event(Event::Compaction(CompactionEvent::Failed { reason }));
-                Err(error)
+        let error = match self.summarise(&boundary.summarised, focus, budgets).await {
+            Ok(summarised) => {
+                return self.finish(boundary, tokens_before, budgets, summarised).await;
             }
+            Err(error) => error,
+        };
+        // Where the request cannot be sent as it is, anything is better than a session that is stuck.
+        if cause == CompactionCause::TooLong && is_about_the_summary(&error) {
+            let why = error.to_string();
+            let summary = compaction::mechanical_summary(&boundary.summarised, &why);
+            let summarised = Summarised { summary, usage: None, mechanical: Some(why) };
+            return self.finish(boundary, tokens_before, budgets, summarised).await;
         }
+        self.fail(tokens_before, error).await
+    }
+
+    async fn fail(
+        &mut self,
+        tokens_before: u64,
+        error: CompactError,
+    ) -> Result<Compacted, CompactError> {
+        if matches!(error, CompactError::Store(_)) {
+            return Err(error);
+        }
+        let reason = error.to_string();
+        let stopped = matches!(error, CompactError::Stopped(_));
+        let failed = Compaction {
+            model: Some(self.env.model.clone()),
+            // A stop says nothing about the next attempt.
+            tokens_before: Some(tokens_before).filter(|_| !stopped),
+            ..Compaction::marker(CompactionState::Failed, Some(fit::sentence(&reason)))
+        };
+        self.append(vec![Body::Compaction(Box::new(failed))], Level::Synced).await?;
+        self.observer.event(Event::Compaction(CompactionEvent::Failed { reason: &reason }));
+        Err(error)
     }
 
     async fn finish(
         &mut self,
         boundary: Boundary,
         tokens_before: u64,
+        budgets: Budgets,
         summarised: Summarised,
     ) -> Result<Compacted, CompactError> {
-        let Summarised { summary, usage } = summarised;
-        let tokens_after = boundary.kept_tokens + summary.len() as u64 / 4 + self.fixed();
-        let done = Compaction {
+        let Summarised { summary, usage, mechanical } = summarised;
+        let carried = self.carried(&boundary, &summary, budgets).await;
+        let task = self.session.state().in_force.task.clone();
+        let mut done = Compaction {
             summary: Some(self.stored(&summary).await?),
             first_kept: boundary.first_kept,
             kept: boundary.kept,
             tokens_before: Some(tokens_before),
-            tokens_after: Some(tokens_after),
             model: Some(self.env.model.clone()),
             usage,
-            ..Compaction::marker(CompactionState::Done, None)
+            sentences: carried.sentences,
+            sentences_left_out: carried.left_out,
+            task: task.filter(|task| !task.is_empty()),
+            ..Compaction::marker(CompactionState::Done, mechanical)
         };
+        let below = compaction::beside_summary(&done).unwrap_or_default();
+        let told = (summary.len() + below.len()) as u64 / 4;
+        let tokens_after = boundary.kept_tokens + told + self.fixed();
+        done.tokens_after = Some(tokens_after);
         self.append(vec![Body::Compaction(Box::new(done))], Level::Synced).await?;
         self.session.reload().await?;
         let told = CompactionEvent::Done { tokens_before, tokens_after };
         self.observer.event(Event::Compaction(told));
         Ok(Compacted { tokens_before, tokens_after, summary })
+    }
+
+    /// What of the person's words is carried over, although it is neither kept nor told.
+    async fn carried(&mut self, boundary: &Boundary, summary: &str, budgets: Budgets) -> Carried {
+        let mut dropped = Vec::new();
+        for prompt in &boundary.dropped {
+            let mut words = String::new();
+            for text in prompt {
+                words.push_str(&blobs::whole(self.session.log(), text).await);
+                words.push('\n');
+            }
+            dropped.push(words);
+        }
+        let held = format!("{summary}\n{}", boundary.kept_text);
+        let bytes = usize::try_from(budgets.sentences * 4).unwrap_or(usize::MAX);
+        compaction::carry(&boundary.carried, &dropped, &held, bytes)
     }
 
     async fn stored(&mut self, summary: &str) -> Result<Text, RunError> {
@@ -226,6 +290,17 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                 Err(error) => self.wait_for_room(error).await?,
             }
         }
+    }
+}
+
+/// Whether another model or another try could make the summary, and it is not for want of a connection.
+fn is_about_the_summary(error: &CompactError) -> bool {
+    match error {
+        CompactError::NoSummary(_) => true,
+        CompactError::Model(error) => {
+            matches!(error.kind, ModelErrorKind::TooLong | ModelErrorKind::Refused)
+        }
+        _ => false,
     }
 }
 

@@ -8,7 +8,8 @@ use super::CompactError;
 use crate::retry::{self, Next};
 use crate::run::{Driver, Either, RunError, either};
 use crate::{Model, ModelErrorKind, ModelRequest, Tools};
-use segno_model::context::{self, ContextMessage};
+use segno_model::compaction::{Asking, Budgets, NoSummary, parse_summary, summary_request};
+use segno_model::context::ContextMessage;
 use segno_model::record::{AssistantMessage, Block, Body, Request, Usage, UsageRecord};
 use segno_model::state::COMPACTION;
 use segno_model::store::{Level, SessionLog};
@@ -25,6 +26,8 @@ const CUTS: u32 = 4;
 pub(super) struct Summarised {
     pub(super) summary: String,
     pub(super) usage: Option<Usage>,
+    /// Why no model wrote it, if none did.
+    pub(super) mechanical: Option<String>,
 }
 
 /// What has been tried.
@@ -32,7 +35,7 @@ pub(super) struct Summarised {
 struct Tried {
     attempts: u32,
     cuts: u32,
-    rejected: bool,
+    rejected: Option<NoSummary>,
 }
 
 impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
@@ -40,12 +43,18 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         &mut self,
         history: &[ContextMessage],
         focus: Option<&str>,
-        tokens: u64,
+        budgets: Budgets,
     ) -> Result<Summarised, CompactError> {
         let mut tried = Tried::default();
-        let bytes = usize::try_from(tokens * BYTES_PER_TOKEN).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(budgets.request * BYTES_PER_TOKEN).unwrap_or(usize::MAX);
         loop {
-            let text = context::summary_request(history, focus, bytes >> tried.cuts);
+            let asking = Asking {
+                focus,
+                complaint: tried.rejected,
+                max_bytes: bytes >> tried.cuts,
+                max_words: budgets.summary / 4 * 3,
+            };
+            let text = summary_request(history, asking);
             let reply = match self.ask_for_summary(text).await? {
                 Ok(reply) => reply,
                 Err(error) => {
@@ -53,11 +62,13 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                     continue;
                 }
             };
-            match context::parse_summary(&reply.text()) {
-                Ok(summary) => return Ok(Summarised { summary, usage: reply.usage }),
+            match parse_summary(&reply.text(), reply.stop) {
+                Ok(summary) => {
+                    return Ok(Summarised { summary, usage: reply.usage, mechanical: None });
+                }
                 Err(why) => {
                     self.note_cost(&reply).await?;
-                    if std::mem::replace(&mut tried.rejected, true) {
+                    if tried.rejected.replace(why).is_some() {
                         return Err(why.into());
                     }
                 }

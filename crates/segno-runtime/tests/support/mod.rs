@@ -91,7 +91,7 @@ impl Model for PlannedModel {
 }
 
 /// Tools by name: `read` (class read), `write` and `bash` (opaque), `deny` (refused), `ask` (asks, then
-/// allowed unless `answer` says no), `wait` (opaque; runs until stopped), `big` (a large output).
+/// allowed unless `answer` says no), `wait` (opaque; runs until stopped), `big` (a large output), `long` (5,000 bytes).
 pub struct PlannedTools {
     pub ran: Mutex<Vec<String>>,
     pub answer: Answer,
@@ -122,7 +122,7 @@ impl Tools for PlannedTools {
 
     async fn judge(&self, call: &ToolCall) -> Verdict {
         let class = match call.name.as_str() {
-            "read" | "big" => ReplayClass::Read,
+            "read" | "big" | "long" => ReplayClass::Read,
             _ => ReplayClass::Opaque,
         };
         let plan = ToolPlan::new(class);
@@ -146,6 +146,9 @@ impl Tools for PlannedTools {
             }
             run.stop.stopped().await;
             return ToolOutput::new("stopped half way", true, Outcome::Stopped);
+        }
+        if call.name == "long" {
+            return ToolOutput::done("x".repeat(5_000));
         }
         if call.name == "big" {
             let mut output = ToolOutput::done("a cut");
