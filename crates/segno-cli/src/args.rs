@@ -15,6 +15,7 @@ pub use looking::{
 pub use tending::{ContextAction, ContextArgs};
 
 use crate::error::{CliError, capitalised};
+use crate::terminal::clean;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use segno_model::record::Policy;
 use std::ffi::OsString;
@@ -713,6 +714,14 @@ pub fn quoted(text: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(safe) {
         text.to_owned()
+    } else if clean::line(text) != text {
+        // Shown as it is, a terminal would be shown something else; a shell takes this back exactly.
+        let bytes = text.bytes().map(|byte| match byte {
+            b'\'' | b'\\' => format!("\\{}", char::from(byte)),
+            b'!'..=b'~' => char::from(byte).to_string(),
+            _ => format!("\\x{byte:02x}"),
+        });
+        format!("$'{}'", bytes.collect::<String>())
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
     }

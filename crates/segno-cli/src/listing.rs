@@ -10,6 +10,7 @@ use segno_model::record::{ProjectFacts, Usage};
 use segno_store::foreign::Agent;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::path::Path;
 
 /// The word for our own sessions where agents are named.
 pub const OWN: &str = "segno";
@@ -91,7 +92,7 @@ impl Listed {
     #[must_use]
     pub fn parent(&self) -> Option<&str> {
         match self {
-            Self::Own(_) => None,
+            Self::Own(entry) => entry.parent.as_deref(),
             Self::Other(other) => other.row.parent.as_deref(),
         }
     }
@@ -170,6 +171,15 @@ impl Listed {
         matches!(self.state(), "damaged" | "unreadable")
     }
 
+    /// Where it is, which tells copies of one session apart; nothing for ours.
+    #[must_use]
+    pub fn place(&self) -> (&Path, Option<&str>) {
+        match self {
+            Self::Own(_) => (Path::new(""), None),
+            Self::Other(other) => (&other.row.path, other.row.key.as_deref()),
+        }
+    }
+
     /// Where its agent keeps it; none for ours.
     #[must_use]
     pub fn agent(&self) -> Option<Agent> {
@@ -210,7 +220,9 @@ impl Wanted {
 /// The order of lists.
 #[must_use]
 pub fn newest_first(a: &Listed, b: &Listed, now: Timestamp) -> Ordering {
-    (b.last_active(now), b.id()).cmp(&(a.last_active(now), a.id()))
+    (b.last_active(now), b.id())
+        .cmp(&(a.last_active(now), a.id()))
+        .then_with(|| a.place().cmp(&b.place()))
 }
 
 /// Newest last message first; subagents' sessions behind the one that they belong to.

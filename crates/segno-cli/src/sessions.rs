@@ -5,7 +5,7 @@
 use crate::error::chain;
 use crate::stores::Stores;
 use segno_model::checkpoint::Totals;
-use segno_model::record::{ModelRef, OriginKind, ProjectFacts};
+use segno_model::record::{ModelRef, Origin, OriginKind, ProjectFacts};
 use segno_model::store::StoreError;
 use segno_model::{SessionId, Standing as Stands, Timestamp};
 use segno_store::FileStore;
@@ -100,6 +100,8 @@ pub struct Entry {
     pub project: Option<Arc<ProjectFacts>>,
     /// Whether it is a subagent's.
     pub is_child: bool,
+    /// The session of ours to which it then belongs.
+    pub parent: Option<String>,
     /// The session of another agent that it was imported from: the agent's word, a colon and its id there.
     pub imported_from: Option<String>,
     /// Why it cannot be read.
@@ -217,13 +219,26 @@ pub fn entry(row: Row, held: bool) -> Entry {
         first_prompt: row.first_prompt,
         model: row.model,
         project: Some(row.project).filter(|facts| **facts != ProjectFacts::default()),
-        is_child: row.origin.as_ref().is_some_and(|origin| origin.kind == OriginKind::Child),
+        is_child: row.origin.as_ref().is_some_and(is_child),
+        parent: row.origin.as_ref().and_then(parent),
         imported_from: row
             .origin
             .filter(|origin| origin.kind == OriginKind::Import)
             .map(|origin| origin.of),
         trouble: row.problem.filter(|_| !row.readable),
         id: row.id,
+    }
+}
+
+/// Whether it is one of our subagents', or was imported as the session of another agent's.
+fn is_child(origin: &Origin) -> bool {
+    origin.kind == OriginKind::Child || origin.parent.is_some()
+}
+
+fn parent(origin: &Origin) -> Option<String> {
+    match origin.kind {
+        OriginKind::Child => Some(origin.of.clone()),
+        _ => origin.parent.as_ref().map(ToString::to_string),
     }
 }
 

@@ -35,14 +35,30 @@ pub struct Import {
     at: Vec<Pos>,
     /// For each of them the node behind which its successors hang: itself, if it is one.
     nodes: Vec<Option<Pos>>,
-    done: Option<(u64, String)>,
+    done: Option<Done>,
     inside: bool,
     diverged: bool,
     /// How many of the original's records came by, and the hash over them.
     seen: u64,
     sha256: String,
+    /// The hash over all records before the newest reply, and those up to each one from it on; none when
+    /// those are many.
+    tail: Option<Vec<String>>,
     begun: bool,
+    added: u64,
 }
+
+/// How far an earlier import came.
+#[derive(Debug, Clone)]
+struct Done {
+    records: u64,
+    sha256: String,
+    /// See [`Import::tail`].
+    tail: Vec<String>,
+}
+
+/// An agent may write its newest reply piece by piece, and a few records behind it.
+const TAIL: usize = 64;
 
 impl Import {
     /// Looks at a record of the log. Every record has to come by, in order, before the first one is added.
@@ -66,18 +82,68 @@ impl Import {
         self.nodes.push(if is_node { Some(pos) } else { before });
     }
 
-    /// `{"state":"begun"}`: what follows is imported. `{"state":"done","records":N,"sha256":H}`: up to here so
-    /// many records of the original were taken, with this hash over them.
+    /// `{"state":"begun","from":N}`: what follows is imported, and stands for the original's records from that
+    /// one on. `{"state":"done","records":N,"sha256":H,"tail":[H]}`: up to here so many records of the original
+    /// were taken, with this hash over them; the tail's are those up to each of the last ones.
     fn mark(&mut self, custom: &Custom) {
         let mark: Value = serde_json::from_str(custom.data.get()).unwrap_or_default();
         match mark["state"].as_str() {
-            Some("begun") => self.inside = true,
+            Some("begun") => {
+                self.inside = true;
+                self.forget_from(mark["from"].as_u64().unwrap_or(u64::MAX));
+            }
             Some("done") => {
                 self.inside = false;
-                let sha256 = mark["sha256"].as_str().unwrap_or_default().to_owned();
-                self.done = mark["records"].as_u64().map(|records| (records, sha256));
+                let text = |hash: &Value| hash.as_str().unwrap_or_default().to_owned();
+                let tail = mark["tail"].as_array().into_iter().flatten().map(text).collect();
+                let sha256 = text(&mark["sha256"]);
+                self.done = mark["records"].as_u64().map(|records| Done { records, sha256, tail });
             }
             _ => {}
+        }
+    }
+
+    /// Takes the original's records from this one on for not taken.
+    fn forget_from(&mut self, from: u64) {
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        self.at.truncate(from);
+        self.nodes.truncate(from);
+    }
+
+    /// Compares what came by so far with what an earlier import took. The newest reply of then may have gone
+    /// on since, so that it is another record now: what was taken of it stays, beside what it became.
+    fn compare(&mut self) -> Result<(), ImportError> {
+        let Some(Done { records, sha256, tail }) = &self.done else { return Ok(()) };
+        let behind = records.checked_sub(self.seen).and_then(|behind| usize::try_from(behind).ok());
+        let Some(behind) = behind else { return Ok(()) };
+        let at = tail.len().checked_sub(behind + 1);
+        match at {
+            None if behind == 0 && *sha256 != self.sha256 => Err(ImportError::Rewritten),
+            // Up to the reply nothing may have changed.
+            Some(0) if tail[0] != self.sha256 => Err(ImportError::Rewritten),
+            Some(at) if tail[at] != self.sha256 => {
+                self.forget_from(self.seen - 1);
+                (self.done, self.diverged) = (None, true);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes the hash up to here, from the newest reply on.
+    fn note(&mut self, record: &Record, before: String) {
+        let is_reply = match record.body() {
+            Body::Message(message) => matches!(**message, Message::Assistant(_)),
+            _ => false,
+        };
+        if is_reply {
+            self.tail = Some(vec![before]);
+        }
+        if let Some(tail) = &mut self.tail {
+            tail.push(self.sha256.clone());
+            if tail.len() > TAIL {
+                self.tail = None;
+            }
         }
     }
 
@@ -85,6 +151,12 @@ impl Import {
     #[must_use]
     pub fn has_diverged(&self) -> bool {
         self.diverged
+    }
+
+    /// How many records were added.
+    #[must_use]
+    pub fn added(&self) -> u64 {
+        self.added
     }
 
     /// How many of the original's records are in the log.
@@ -104,20 +176,17 @@ impl Import {
         record: &Record,
     ) -> Result<(), ImportError> {
         let json = record.body().to_json().unwrap_or_default();
+        let before = self.sha256.clone();
         self.sha256 = sha256_hex(format!("{}{}{json}", self.sha256, record.envelope.at).as_bytes());
         self.seen += 1;
-        if let Some((records, sha256)) = &self.done
-            && *records == self.seen
-            && *sha256 != self.sha256
-        {
-            return Err(ImportError::Rewritten);
-        }
+        self.note(record, before);
+        self.compare()?;
         if self.seen <= self.taken() {
             return Ok(());
         }
         if !std::mem::replace(&mut self.begun, true) {
-            self.append(log, record.envelope.at, custom(MARK, &json!({ "state": "begun" })))
-                .await?;
+            let begun = json!({ "state": "begun", "from": self.taken() });
+            self.append(log, record.envelope.at, custom(MARK, &begun)).await?;
         }
         let body = self.fitted(log, record.body().clone()).await?;
         let parent = record.envelope.parent.and_then(|parent| self.node(parent));
@@ -127,6 +196,7 @@ impl Import {
         }
         let pos = self.append(log, record.envelope.at, body).await?;
         self.push(pos, is_node, parent);
+        self.added += 1;
         Ok(())
     }
 
@@ -148,7 +218,10 @@ impl Import {
                 let tip = tip.and_then(|seq| self.node(seq));
                 self.append(log, now, Body::Tip(Tip { tip })).await?;
             }
-            let done = json!({ "state": "done", "records": self.seen, "sha256": self.sha256 });
+            let tail = self.tail.as_deref().unwrap_or_default();
+            let done = json!({
+                "state": "done", "records": self.seen, "sha256": self.sha256, "tail": tail,
+            });
             self.append(log, now, custom(MARK, &done)).await?;
         }
         Ok(log.sync().await?)

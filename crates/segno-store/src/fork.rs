@@ -55,8 +55,12 @@ pub(crate) fn fork<D: Disk>(
     if exists(disk, home.path())? {
         return Err(StoreError::Exists(home.path().display().to_string()));
     }
-    header.origin =
-        Some(Origin { kind: OriginKind::Fork, of: source.to_string(), up_to: Some(cut.up_to) });
+    header.origin = Some(Origin {
+        kind: OriginKind::Fork,
+        of: source.to_string(),
+        up_to: Some(cut.up_to),
+        parent: None,
+    });
     let first =
         plan(&State::default(), None, vec![Draft::new(at, Body::Session(Box::new(header)))])?;
     let last = settle(&cut, at)?;

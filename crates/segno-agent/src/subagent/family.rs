@@ -248,6 +248,7 @@ impl<N: Nursery> Family<N> {
             kind: OriginKind::Child,
             of: self.parent.to_string(),
             up_to: Some(at.seq).filter(|seq: &Seq| *seq > 0),
+            parent: None,
         };
         let project = parent.state.in_force.project.clone();
         Header {

@@ -96,6 +96,10 @@ async fn chosen(
     if args.here {
         let imported = import(&stores, &session, &Workplace::cwd()?).await?;
         screen.line(Text::line(Tone::Dim, &told(&imported)));
+        for trouble in &imported.trouble {
+            let text = format!("note: a subagent's session was not taken: {trouble}");
+            screen.line(Text::line(Tone::Warning, &text));
+        }
         return Ok(Chosen::Here(imported.id));
     }
     let launch = Launch::of(&session)?;
@@ -115,6 +119,14 @@ async fn chosen(
 }
 
 fn told(imported: &Imported) -> String {
+    let with = match imported.subagents {
+        0 => String::new(),
+        n => format!(", with {} of subagents (`segno list --children`)", plural(n, "session")),
+    };
+    format!("{}{with}", told_of_itself(imported))
+}
+
+fn told_of_itself(imported: &Imported) -> String {
     let records = plural(usize::try_from(imported.new).unwrap_or(usize::MAX), "record");
     match (imported.known, imported.new, imported.branched) {
         (false, ..) => {

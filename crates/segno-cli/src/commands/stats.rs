@@ -69,7 +69,10 @@ pub async fn stats(
     };
     let (mut sessions, others) = everything(place).await?;
     // Copies come after what they were copied from, so that the original is what counts.
-    sessions.sort_by_cached_key(|s| (s.created(), s.last_active(now), s.id().to_owned()));
+    sessions.sort_by(|a, b| {
+        let by = |s: &'_ Listed| (s.created(), s.last_active(now));
+        by(a).cmp(&by(b)).then_with(|| (a.id(), a.place()).cmp(&(b.id(), b.place())))
+    });
     let originals = sessions.iter().filter_map(|session| match session {
         Listed::Other(other) => Some(other.word()),
         Listed::Own(_) => None,
@@ -211,6 +214,8 @@ impl All<'_> {
 
     fn key(&self, session: &Listed, entry: &Entry) -> String {
         match self.by {
+            // Nothing in the session says when, up to there.
+            StatsBy::Day if entry.at <= Timestamp::default() => "unknown day".to_owned(),
             StatsBy::Day => entry.at.to_string()[..10].to_owned(),
             StatsBy::Model => match &entry.kind {
                 Kind::Call { model, .. } => model.to_string(),

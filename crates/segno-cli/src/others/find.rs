@@ -77,12 +77,21 @@ impl Stores {
 }
 
 /// The session, with those of its subagents that are in the list.
-fn with_subagents(mut session: Other, sessions: &[Other]) -> Target {
+fn with_subagents(session: Other, sessions: &[Other]) -> Target {
+    /// How deep subagents of subagents are looked for.
+    const DEPTH: u32 = 8;
+    Target::Other(Box::new(filled(session, sessions, DEPTH)))
+}
+
+fn filled(mut session: Other, sessions: &[Other], depth: u32) -> Other {
     let is_of = |other: &&Other| {
         other.row.agent == session.row.agent && other.row.parent.as_ref() == Some(&session.row.id)
     };
-    session.subagents = sessions.iter().filter(is_of).cloned().collect();
-    Target::Other(Box::new(session))
+    if depth > 0 {
+        let found = sessions.iter().filter(is_of).cloned();
+        session.subagents = found.map(|child| filled(child, sessions, depth - 1)).collect();
+    }
+    session
 }
 
 enum Chosen {

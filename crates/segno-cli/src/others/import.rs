@@ -5,6 +5,7 @@
 
 use super::Other;
 use crate::error::CliError;
+use crate::sessions::Entry;
 use crate::stores::{Log, Stores};
 use segno_agent::project::Project;
 use segno_model::batch::Draft;
@@ -12,8 +13,10 @@ use segno_model::record::{Body, FORMAT, GitFacts, Header, Name, Origin, OriginKi
 use segno_model::store::{Clock as _, Ids as _, Level, Scanned, SessionLog, SessionStore as _};
 use segno_model::{Record, Seq, SessionId};
 use segno_runtime::import::{Import, ImportError};
+use segno_store::catalog::Catalog;
 use segno_store::foreign::{self, Fact, ForeignError, ForeignRecord, Item};
 use segno_store::{SystemClock, UuidIds};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 use tokio::sync::mpsc;
@@ -29,15 +32,59 @@ pub struct Imported {
     pub known: bool,
     /// Whether somebody had gone on in it, so that what is new is a branch.
     pub branched: bool,
+    /// How many sessions of subagents came with it that were not there before.
+    pub subagents: usize,
+    /// Which could not be taken, and why, as sentences.
+    pub trouble: Vec<String>,
 }
 
-/// Imports a session, or brings its import up to date. Where its directory is not there, it goes on in `here`.
+/// Imports a session with those of its subagents, or brings their imports up to date. Where its directory is
+/// not there, it goes on in `here`. A subagent's that cannot be taken is told and holds nothing up.
 ///
 /// # Errors
 /// When the original cannot be read, or the log not be written.
 pub async fn import(stores: &Stores, session: &Other, here: &Path) -> Result<Imported, CliError> {
-    let of = session.word();
     let entries = stores.entries(SystemClock.now()).await?;
+    let mut whole = one(stores, &entries, session, None, here).await?;
+    let mut left = vec![(session.clone(), whole.id.clone())];
+    let mut seen = HashSet::from([session.row.path.clone()]);
+    while let Some((parent, id)) = left.pop() {
+        for child in children(&parent) {
+            // In a database all have one path.
+            if child.row.key.is_none() && !seen.insert(child.row.path.clone()) {
+                continue;
+            }
+            match one(stores, &entries, &child, Some(&id), here).await {
+                Ok(taken) => {
+                    whole.subagents += usize::from(!taken.known);
+                    left.push((child, taken.id));
+                }
+                Err(error) => whole.trouble.push(format!("{}: {}", child.word(), error.sentence)),
+            }
+        }
+    }
+    Ok(whole)
+}
+
+/// The sessions of a session's subagents, also of those that ran before it was forked from another one.
+fn children(session: &Other) -> Vec<Other> {
+    let mut found = session.subagents.clone();
+    for located in foreign::subagents(&session.located()).unwrap_or_default() {
+        if !found.iter().any(|known| known.row.path == located.path) {
+            found.push(Other::new(Catalog::digest(&located), &[]));
+        }
+    }
+    found
+}
+
+async fn one(
+    stores: &Stores,
+    entries: &[Entry],
+    session: &Other,
+    parent: Option<&SessionId>,
+    here: &Path,
+) -> Result<Imported, CliError> {
+    let of = session.word();
     let known = entries.iter().find(|entry| entry.imported_from.as_deref() == Some(of.as_str()));
     if let Some(entry) = known {
         match update(stores, session, &entry.id).await {
@@ -51,7 +98,8 @@ pub async fn import(stores: &Stores, session: &Other, here: &Path) -> Result<Imp
     } else {
         Project::facts_of(here).await
     };
-    Ok(anew(stores, session, of, project).await?)
+    let origin = Origin { kind: OriginKind::Import, of, up_to: None, parent: parent.cloned() };
+    Ok(anew(stores, session, origin, project).await?)
 }
 
 async fn update(stores: &Stores, session: &Other, id: &SessionId) -> Result<Imported, Failed> {
@@ -64,16 +112,15 @@ async fn update(stores: &Stores, session: &Other, id: &SessionId) -> Result<Impo
     };
     stores.files.scan_now(id, visit).map_err(ImportError::from)?;
     let mut log = stores.open(id).await.map_err(Failed::Told)?.log;
-    let (before, diverged) = (import.taken(), import.has_diverged());
     copy(session, &mut import, &mut log).await?;
-    let new = import.taken() - before;
-    Ok(Imported { id: id.clone(), new, known: true, branched: diverged && new > 0 })
+    let (new, branched) = (import.added(), import.has_diverged() && import.added() > 0);
+    Ok(Imported { id: id.clone(), new, known: true, branched, subagents: 0, trouble: Vec::new() })
 }
 
 async fn anew(
     stores: &Stores,
     session: &Other,
-    of: String,
+    origin: Origin,
     project: ProjectFacts,
 ) -> Result<Imported, Failed> {
     let row = &session.row;
@@ -86,7 +133,7 @@ async fn anew(
             .as_ref()
             .map(|branch| GitFacts { branch: Some(branch.clone()), ..GitFacts::default() }),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        origin: Some(Origin { kind: OriginKind::Import, of, up_to: None }),
+        origin: Some(origin),
         launch: None,
     };
     let id = header.id.clone();
@@ -97,7 +144,8 @@ async fn anew(
         let name = Draft::new(SystemClock.now(), Body::Name(Name { name: name.clone() }));
         log.append(vec![name], Level::Synced).await.map_err(ImportError::from)?;
     }
-    Ok(Imported { id, new: import.taken(), known: false, branched: false })
+    let new = import.added();
+    Ok(Imported { id, new, known: false, branched: false, subagents: 0, trouble: Vec::new() })
 }
 
 /// Reads the original in a thread of its own and writes what comes.

@@ -333,7 +333,8 @@ fn last_is_the_newest_of_this_project_in_which_something_was_said() {
     desk.session(2, vec![prompt("unanswered")]);
     desk.session(3, vec![named("newer and empty")]);
     desk.session_with(header_in(4, &desk.path("other")), whole("another project's"));
-    let child = Origin { kind: OriginKind::Child, of: id(1).to_string(), up_to: None };
+    let child =
+        Origin { kind: OriginKind::Child, of: id(1).to_string(), up_to: None, parent: None };
     let header = segno_model::record::Header { origin: Some(child), ..desk.header(5) };
     desk.session_with(header, whole("a subagent's"));
     assert_eq!(found(&desk, "last"), id(2).to_string());

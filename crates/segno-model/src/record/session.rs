@@ -154,6 +154,9 @@ pub struct Origin {
     /// Up to which record of it, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to: Option<Seq>,
+    /// The session of ours to which it belongs, when what was imported is another agent's subagent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
 }
 
 /// Ways to come into being other than being new.

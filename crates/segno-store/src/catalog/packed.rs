@@ -5,9 +5,9 @@
 //! cannot differ. Must not: know what a field means, or carry rows over to another version of the program:
 //! a change of what a row passes raises the database's version.
 
-use segno_model::Timestamp;
 use segno_model::checkpoint::Totals;
 use segno_model::record::{ModelRef, Origin, OriginKind, ProjectFacts, Usage};
+use segno_model::{SessionId, Timestamp};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -322,11 +322,14 @@ impl Packed for ProjectFacts {
 
 impl Packed for Origin {
     fn pass(&mut self, pass: &mut impl Pass) {
-        let Self { kind, of, up_to } = self;
+        let Self { kind, of, up_to, parent } = self;
         let kinds = [OriginKind::Fork, OriginKind::Import, OriginKind::Child, OriginKind::Other];
         choice(kind, &kinds, pass);
         of.pass(pass);
         up_to.pass(pass);
+        let mut text = parent.as_ref().map(ToString::to_string);
+        text.pass(pass);
+        *parent = text.and_then(|id| SessionId::parse(&id).ok());
     }
 }
 
@@ -335,7 +338,7 @@ mod tests {
     use super::*;
     use crate::catalog::{Ending, ForeignRow, Row};
     use crate::foreign::Agent;
-    use segno_model::{SessionId, Standing};
+    use segno_model::Standing;
     use std::fmt::Debug;
     use std::path::PathBuf;
 
@@ -358,7 +361,7 @@ mod tests {
         row.first_prompt = Some("für dich ☂".into());
         row.model = Some(Arc::new(ModelRef::new("p", "m")));
         let (kind, of) = (OriginKind::Import, "claude:7".to_owned());
-        row.origin = Some(Origin { kind, of, up_to: Some(128) });
+        row.origin = Some(Origin { kind, of, up_to: Some(128), parent: Some(id()) });
         (row.standing, row.newer) = (Standing::Unknown, true);
         row
     }

@@ -165,7 +165,8 @@ impl Packed for Row {
             text.pass(pass);
         }
         model.pass(pass);
-        let blank = || Origin { kind: OriginKind::Other, of: String::new(), up_to: None };
+        let blank =
+            || Origin { kind: OriginKind::Other, of: String::new(), up_to: None, parent: None };
         maybe(origin, blank, pass);
         choice(standing, &Standing::ALL, pass);
         for flag in [open_run, newer, readable] {

@@ -76,7 +76,12 @@ async fn the_header_comes_back_whole<H: Bench>(desk: Desk<H>) {
     header.project.git_common_dir = Some("/home/user/project/.git".into());
     header.project.root_commit = Some("c0ffee".into());
     header.git = Some(GitFacts { branch: None, commit: Some("beef".into()), dirty: true });
-    header.origin = Some(Origin { kind: OriginKind::Import, of: "other-1".into(), up_to: Some(9) });
+    header.origin = Some(Origin {
+        kind: OriginKind::Import,
+        of: "other-1".into(),
+        up_to: Some(9),
+        parent: None,
+    });
     header.launch =
         Some(serde_json::json!({"parent": "somebody", "role": {"name": "scout"}, "later": 7}));
     let mut log = desk.bench.store().create(header.clone());

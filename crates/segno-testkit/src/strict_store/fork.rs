@@ -24,8 +24,12 @@ pub(super) fn copy(
     let mut copied = records.iter().filter(|r| r.seq() <= cut.up_to);
     header.format =
         loaded.format_of_copy(copied.all(|r| !matches!(r.body(), Body::Unknown { .. })))?;
-    header.origin =
-        Some(Origin { kind: OriginKind::Fork, of: source.to_string(), up_to: Some(cut.up_to) });
+    header.origin = Some(Origin {
+        kind: OriginKind::Fork,
+        of: source.to_string(),
+        up_to: Some(cut.up_to),
+        parent: None,
+    });
     let first = Draft::new(at, Body::Session(Box::new(header)));
     let first = plan(&State::default(), None, vec![first])?;
     let mut state = State::default();

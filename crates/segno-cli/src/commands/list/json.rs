@@ -119,7 +119,7 @@ fn own_item(entry: &Entry) -> Item<'_> {
         model: entry.model.as_ref().map(ToString::to_string),
         cwd: entry.project.as_ref().map(|project| project.cwd.as_str()),
         child: entry.is_child,
-        parent: None,
+        parent: entry.parent.as_deref(),
         fork_of: None,
         continued_in: None,
         path: None,
