@@ -277,3 +277,45 @@ fn a_file_that_goes_before_it_is_read_has_a_row() {
     assert_eq!(catalog.find_foreign(&roots).sessions().len(), 0);
     assert!(catalog.foreign_rows().is_empty());
 }
+
+/// Covers: #98. However many sessions there are and whichever of them are shown: read is what changed.
+#[test]
+fn a_list_reads_of_thousands_of_other_sessions_only_those_that_changed() {
+    let home = tempfile::tempdir().unwrap();
+    let file = |n: usize| {
+        let day = home.path().join(format!(".claude/projects/-srv-{}", n % 150));
+        fs::create_dir_all(&day).unwrap();
+        day.join(format!("c0de0001-1111-4111-8111-{n:012}.jsonl"))
+    };
+    let row = |n: usize, text: &str| {
+        format!(
+            "{{\"parentUuid\":null,\"isSidechain\":false,\"cwd\":\"/srv/{}\",\"sessionId\":\"s\",\
+             \"type\":\"user\",\"uuid\":\"{text}\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}},\
+             \"timestamp\":\"2026-03-02T09:00:01.000Z\"}}\n",
+            n % 150
+        )
+    };
+    let count = 2_000;
+    (0..count).for_each(|n| fs::write(file(n), row(n, "first")).unwrap());
+    let roots = Roots { home: home.path().to_owned(), ..Roots::default() };
+    let path = home.path().join("catalog.sqlite");
+    let read = || {
+        let mut catalog = Catalog::open(&path);
+        let stale = catalog.find_foreign(&roots);
+        let unread: Vec<PathBuf> = stale.sessions().map(|s| s.path.clone()).collect();
+        catalog.read_foreign(&stale, &mut |_, _| {});
+        let of_one = |row: &&segno_store::catalog::ForeignRow| row.project.cwd == "/srv/7";
+        let shown = catalog.foreign_rows().iter().filter(of_one).count();
+        (unread, shown)
+    };
+    assert_eq!(read().0.len(), count);
+    assert_eq!(read(), (Vec::new(), 14));
+    fs::write(file(157), row(157, "first") + &row(157, "second")).unwrap();
+    fs::write(file(count), row(count, "new")).unwrap();
+    let (mut unread, _) = read();
+    unread.sort();
+    let mut changed = vec![file(157), file(count)];
+    changed.sort();
+    assert_eq!(unread, changed);
+    assert_eq!(read().0, Vec::<PathBuf>::new());
+}

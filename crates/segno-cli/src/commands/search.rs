@@ -41,11 +41,12 @@ pub async fn search(
         since: asked.since,
         ..Wanted::default()
     };
-    let (sessions, _) = everything(place).await?;
+    let (sessions, others) = everything(place).await?;
     let sessions: Vec<Listed> =
         ordered(sessions, now).into_iter().filter(|s| wanted.holds(s, now)).collect();
     let ids = short_ids(&sessions.iter().map(Listed::id).collect::<Vec<_>>());
     let mut report = Report::new(args, sessions.len());
+    report.trouble = others.trouble;
     search_all(&sessions, &asked, place, &mut |n, found| {
         report.take(&sessions[n], &ids[n], found, now, screen)
     });

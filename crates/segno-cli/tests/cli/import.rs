@@ -48,6 +48,12 @@ impl Desk {
         text(&ran.stdout)
     }
 
+    /// Takes a session in, and says nothing.
+    fn here(&self, word: &str) -> String {
+        let ran = self.place.segno(&["resume", word, "--here"]).output().unwrap();
+        String::from_utf8(ran.stdout).unwrap()
+    }
+
     fn json(&self, args: &[&str]) -> Value {
         let ran = self.place.segno(args).output().unwrap();
         serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {ran:?}"))
@@ -181,4 +187,134 @@ fn last_id<'a>(lines: &[&'a str]) -> &'a str {
     let line = lines.last().unwrap();
     let at = line.find("\"id\":\"").unwrap() + 6;
     &line[at..at + line[at..].find('"').unwrap()]
+}
+
+/// Covers: #140. Subagents' sessions come along, once each, and stand below the one that they belong to.
+#[test]
+fn subagents_sessions_come_along() {
+    let desk = Desk::new();
+    let id = "eeef4ea1-738a-476d-aa72-302923605ccb";
+    desk.put("foreign/claude/subagent-parent.jsonl", &format!(".claude/projects/-p/{id}.jsonl"));
+    let child = format!(".claude/projects/-p/{id}/subagents/agent-a4afbefcbee12acc7");
+    desk.put("foreign/claude/subagent-child.jsonl", &format!("{child}.jsonl"));
+    desk.put("foreign/claude/subagent-child.meta.json", &format!("{child}.meta.json"));
+    let word = format!("claude:{id}");
+    let out = desk.here(&word);
+    assert!(out.contains("with 1 session of subagents"), "{out}");
+    assert!(desk.here(&word).contains("nothing is new"));
+    let own = desk.own();
+    assert_eq!(own.len(), 1, "a subagent's stands behind its parent: {own:?}");
+    let both = desk.json(&["list", "--all", "--children", "--source", "segno", "--json"]);
+    let both = both["sessions"].as_array().unwrap();
+    assert_eq!(both.len(), 2);
+    assert_eq!((&both[1]["child"], &both[1]["parent"]), (&Value::Bool(true), &both[0]["id"]));
+    let said = desk.context(both[1]["id"].as_str().unwrap());
+    assert_eq!(said, desk.context("claude:a4afbefcbee12acc7"));
+    assert!(said[0].contains("RUN: echo from-subagent"), "{said:?}");
+}
+
+/// Covers: #140, #144. The transcript of an agent that ended before the fork lies under the old session.
+#[test]
+fn subagents_from_before_a_fork_come_along() {
+    let desk = Desk::new();
+    for name in
+        ["0000000000f0.jsonl", "0000000000a0.jsonl", "0000000000a0/subagents/agent-a42b.jsonl"]
+    {
+        let name = format!("c0de002a-1111-4111-8111-{name}");
+        let from = format!("cases/42-subagents-before-fork/{name}");
+        desk.put(&from, &format!(".claude/projects/-p/{name}"));
+    }
+    let out = desk.here("claude:c0de002a-1111-4111-8111-0000000000f0");
+    assert!(out.contains("with 1 session of subagents"), "{out}");
+    let both = desk.json(&["list", "--all", "--children", "--source", "segno", "--json"]);
+    let child = both["sessions"].as_array().unwrap().iter().find(|s| s["child"] == true).unwrap();
+    let said = desk.context(child["id"].as_str().unwrap());
+    assert!(said[0].contains("PROMPT-42"), "{said:?}");
+}
+
+/// Covers: #100. No size is too large for a subagent's session.
+#[test]
+fn a_subagents_session_of_14_mb_is_read_and_taken_whole() {
+    let desk = Desk::new();
+    let id = "eeef4ea1-738a-476d-aa72-302923605ccb";
+    desk.put("foreign/claude/subagent-parent.jsonl", &format!(".claude/projects/-p/{id}.jsonl"));
+    let row = |n: usize| {
+        let parent = n.checked_sub(1).map(|n| format!("row-{n}"));
+        let text = format!("LINE-{n} {}", "x".repeat(21_000));
+        let mut row = serde_json::json!({
+            "parentUuid": parent, "isSidechain": true, "agentId": "abig", "uuid": format!("row-{n}"),
+            "timestamp": "2026-11-29T21:04:28.288Z", "cwd": "/srv", "sessionId": id, "version": "2.1.332",
+            "type": "user", "message": {"role": "user", "content": text},
+        });
+        if n % 2 == 1 {
+            row["type"] = "assistant".into();
+            row["message"] = serde_json::json!({
+                "role": "assistant", "id": format!("m{n}"), "model": "claude-x", "stop_reason": "end_turn",
+                "content": [{"type": "text", "text": text}],
+            });
+        }
+        format!("{row}\n")
+    };
+    let text: String = (0..663).map(row).collect();
+    assert!(text.len() > 14_000_000);
+    let file = desk.user.join(format!(".claude/projects/-p/{id}/subagents/agent-abig.jsonl"));
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+    assert!(desk.here(&format!("claude:{id}")).contains("with 1 session of subagents"));
+    let both = desk.json(&["list", "--all", "--children", "--json"]);
+    let children: Vec<&Value> =
+        both["sessions"].as_array().unwrap().iter().filter(|s| s["child"] == true).collect();
+    assert_eq!(children.len(), 2, "there, and here");
+    for child in children {
+        let word =
+            format!("{}:{}", child["source"].as_str().unwrap(), child["id"].as_str().unwrap());
+        let word = word.trim_start_matches("segno:").to_owned();
+        assert_eq!(child["user_messages"].as_u64().unwrap(), 332, "{word}");
+        assert_eq!(child["assistant_messages"].as_u64().unwrap(), 331, "{word}");
+        let said = desk.context(&word);
+        assert!(said.last().unwrap().contains("LINE-662"), "{word}");
+    }
+}
+
+/// Covers: #128. While Claude Code writes, the last reply is not yet what it becomes.
+#[test]
+fn a_reply_that_was_still_being_written_is_brought_up_to_date() {
+    let desk = Desk::new();
+    let id = "c0de1000-1111-4111-8111-000000000001";
+    let row = |uuid: &str, parent: Option<&str>, message: Value| {
+        let row = serde_json::json!({
+            "parentUuid": parent, "isSidechain": false, "cwd": "/srv/kiln", "sessionId": id, "version": "2.1.200",
+            "type": message["role"], "uuid": uuid, "message": message, "timestamp": "2026-03-02T09:00:01.000Z",
+        });
+        format!("{row}\n")
+    };
+    let said = |text: &str| {
+        serde_json::json!({
+            "role": "assistant", "id": "m1", "model": "claude-x", "content": [{"type": "text", "text": text}],
+        })
+    };
+    let user = |text: &str| serde_json::json!({"role": "user", "content": text});
+    let begun = row("a", None, user("paint the shed")) + &row("b", Some("a"), said("First coat."));
+    let more = begun.clone() + &row("c", Some("b"), said("Second coat."));
+    let after = more.clone() + &row("d", Some("c"), user("and the door"));
+    let file = desk.user.join(format!(".claude/projects/-p/{id}.jsonl"));
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let word = format!("claude:{id}");
+    for (text, told) in [
+        (&begun, "imported"),
+        (&more, "came in since"),
+        (&more, "nothing is new"),
+        (&after, "1 record"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let out = desk.here(&word);
+        assert!(out.contains(told), "{told}: {out}");
+        let own = desk.own();
+        assert_eq!(own.len(), 1, "{told}: it is one session here");
+        assert_eq!(desk.context(own[0]["id"].as_str().unwrap()), desk.context(&word), "{told}");
+    }
+    // What stands before the reply was changed: that is another session.
+    fs::write(&file, after.replace("paint the shed", "burn the shed")).unwrap();
+    assert!(desk.here(&word).contains("the original stays as it is"));
+    assert_eq!(desk.own().len(), 2);
 }

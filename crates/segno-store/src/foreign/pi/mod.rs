@@ -3,8 +3,8 @@
 //! Responsible for: where they are and how they are read. Must not: be known outside this module.
 //!
 //! Paths: `~/.pi/agent/sessions/--CWD--/TIME_ID.jsonl` (the working directory with its separators turned
-//! into `-`, which loses what was what), or flat in `$PI_CODING_AGENT_SESSION_DIR`. `$PI_CODING_AGENT_DIR`
-//! moves `~/.pi/agent`.
+//! into `-`, which loses what was what), or flat in `$PI_CODING_AGENT_SESSION_DIR` or where `sessionDir` in
+//! pi's settings says. `$PI_CODING_AGENT_DIR` moves `~/.pi/agent`.
 //!
 //! Versions: 1 (0.30: no ids, a chain, compactions name a line), 2 (0.32: a tree, role `hookMessage`), 3
 //! (0.73 to 1.6: everything is an entry of the tree), and two of version 4, which only pi-agent-core 0.84
@@ -29,9 +29,13 @@ mod v4;
 
 use super::agent::Agent;
 use super::emitter::Emitter;
-use super::input::{ForeignError, Head};
+use super::input::{self, ForeignError, Head};
 use super::locate::{Located, Roots, files_below};
+use super::mend::Mended;
+use serde::Deserialize;
 use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// Whether a file is one of pi's, by its beginning.
 pub(super) fn recognises(head: &Head<'_>) -> bool {
@@ -84,12 +88,29 @@ pub(super) fn locate(roots: &Roots, found: &mut Vec<Located>, failed: &mut Vec<F
     if let Some(flat) = roots.env.get("PI_CODING_AGENT_SESSION_DIR").filter(|dir| !dir.is_empty()) {
         dirs.push((flat.into(), 0));
     }
+    dirs.extend(named_in(&agent.join("settings.json"), roots).map(|dir| (dir, 0)));
     for (dir, depth) in dirs {
         files_below(&dir, ".jsonl", depth, failed, &mut |path, meta| {
             let id = path.to_str().and_then(header::id_of_path);
             found.push(Located { id, ..Located::file(Agent::Pi, path, &meta) });
         });
     }
+}
+
+/// The folder that pi's settings name. Settings that cannot be read name none: pi itself has none then.
+fn named_in(settings: &Path, roots: &Roots) -> Option<PathBuf> {
+    #[derive(Deserialize)]
+    struct Settings {
+        #[serde(rename = "sessionDir")]
+        dir: Option<String>,
+    }
+    let mut text = String::new();
+    input::open(settings).ok()?.take(1 << 20).read_to_string(&mut text).ok()?;
+    let named = Mended::default().parse::<Settings>(&text)?.dir.filter(|dir| !dir.is_empty())?;
+    Some(match named.strip_prefix("~/") {
+        Some(below) => roots.home.join(below),
+        None => settings.with_file_name(named),
+    })
 }
 
 /// Reads one.

@@ -457,6 +457,11 @@ fn sessions_are_where_pi_keeps_them() {
     assert_eq!(ids(&[]), ["my_run.42"]);
     assert_eq!(ids(&[("PI_CODING_AGENT_DIR", "moved")]), ["b"]);
     assert_eq!(ids(&[("PI_CODING_AGENT_SESSION_DIR", "flat")]), ["c", "my_run.42"]);
+    for named in ["~/flat", home.path().join("flat").to_str().unwrap(), "../../flat"] {
+        let settings = serde_json::json!({ "theme": 5, "sessionDir": named }).to_string();
+        fs::write(home.path().join(".pi/agent/settings.json"), settings).unwrap();
+        assert_eq!(ids(&[]), ["c", "my_run.42"], "{named}");
+    }
 }
 
 /// Covers: G14.
