@@ -36,7 +36,8 @@ cases! { "children":
 
 fn child_of<H: Bench>(desk: &Desk<H>, parent: &SessionId, n: usize) -> Header {
     let id = child_id(parent, 1, n);
-    let origin = Origin { kind: OriginKind::Child, of: parent.to_string(), up_to: Some(1), parent: None };
+    let origin =
+        Origin { kind: OriginKind::Child, of: parent.to_string(), up_to: Some(1), parent: None };
     Header {
         id,
         origin: Some(origin),
