@@ -12,7 +12,7 @@ pub use inputs::{AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use looking::{
     CheckArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy, StatusArgs,
 };
-pub use tending::{ContextAction, ContextArgs};
+pub use tending::{ContextAction, ContextArgs, EraseArgs};
 
 use crate::error::{CliError, capitalised};
 use crate::terminal::clean;
@@ -252,6 +252,8 @@ pub enum Command {
     Repair(RepairArgs),
     /// Leave a record out of what the model is sent, replace it there, or put it back
     Context(ContextArgs),
+    /// Erase what records said, for good: blobs, before-images and copies beside the log included
+    Erase(EraseArgs),
     /// Name a session
     Name(NameArgs),
     /// Write a session out; secrets are masked
@@ -291,6 +293,7 @@ impl Command {
             Self::Stats(args) => args.json,
             Self::Status(args) => args.json,
             Self::Context(args) => args.json,
+            Self::Erase(args) => args.json,
             Self::Repair(args) => args.json,
             // Whoever started it reads why it could not work.
             Self::WorkOff(_) => true,

@@ -11,6 +11,7 @@ pub mod child;
 pub mod compaction;
 pub mod context;
 pub mod draft;
+pub mod erase;
 pub mod finding;
 pub mod fork;
 pub mod id;

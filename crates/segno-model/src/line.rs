@@ -115,6 +115,12 @@ impl Record {
         Pos { seq: self.envelope.seq, offset: self.offset, crc: self.crc }
     }
 
+    /// Whether its content was erased by a person.
+    #[must_use]
+    pub fn is_erased(&self) -> bool {
+        split_crc(&self.line).is_some_and(|(covered, _)| covered.ends_with(ERASED))
+    }
+
     /// Whether it moves the tip. A record that this version cannot read is a node when it names a
     /// parent (only nodes do), or when it is a message (the first one has no parent), so that what
     /// follows it stays connected.
@@ -225,6 +231,31 @@ pub(crate) fn encode_into(
     let crc = checksum(&out[from..]);
     push_crc_tail(out, crc);
     Ok(crc)
+}
+
+/// What the covered bytes of an erased record end with. Within a text the quotes would be escaped, and
+/// within another member a bracket would follow.
+const ERASED: &[u8] = b",\"erased\":true";
+
+/// Encodes a record whose content was erased: it says so with its last member.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_erased(
+    envelope: &Envelope,
+    body: &Body,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut line = encode(envelope, body)?;
+    line.truncate(line.len() - CRC_TAIL_LEN);
+    line.extend_from_slice(ERASED);
+    Ok(sealed(line))
+}
+
+/// Covered bytes with their checksum behind them.
+pub(crate) fn sealed(mut covered: Vec<u8>) -> Vec<u8> {
+    let crc = checksum(&covered);
+    push_crc_tail(&mut covered, crc);
+    covered
 }
 
 /// Reads one line (without its line end) that begins `offset` bytes after the end of line 1.

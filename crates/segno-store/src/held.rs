@@ -4,6 +4,7 @@
 //! the log before something is appended.
 
 use crate::disk::{Disk, DiskFile};
+use crate::erase;
 use crate::error::store_error;
 use crate::inbox::InboxDesk;
 use crate::layout::SessionDir;
@@ -72,6 +73,7 @@ impl<D: Disk> HeldSession for FileHeld<D> {
         let untold = set_aside::untold(self.store.disk(), &self.dir, loaded.content_end)?;
         let tail = loaded.tail.as_ref().map(|tail| (tail.at, len - tail.at));
         loaded.findings.extend(untold.iter().filter_map(|item| set_aside::finding(item, tail)));
+        loaded.findings.extend(erase::finding(self.store.disk(), &self.dir, &self.id));
         if loaded.blocking().next().is_some() {
             return FileDamaged::new(self, loaded, untold).map(Judged::Damaged);
         }

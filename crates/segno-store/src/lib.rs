@@ -11,6 +11,7 @@ mod blobs;
 pub mod catalog;
 mod draft;
 mod durable;
+mod erase;
 mod error;
 mod find;
 mod follow;
@@ -32,6 +33,7 @@ mod trash;
 mod writer;
 
 pub use disk::{Disk, DiskFile, RealDisk};
+pub use erase::{Copy, Part, Removed, Study};
 pub use find::Match;
 pub use follow::Follower;
 pub use held::{FileDamaged, FileHeld};

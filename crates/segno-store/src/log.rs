@@ -129,6 +129,11 @@ impl<D: Disk> FileLog<D> {
         self.dir.actions()
     }
 
+    /// Whether bytes at its end are no record, or were set aside and nobody told of it yet.
+    pub(crate) fn has_torn_end(&self) -> bool {
+        self.known.torn.is_some() || !self.known.untold.is_empty()
+    }
+
     /// How long the log is now.
     #[must_use]
     pub fn bytes(&self) -> u64 {

@@ -42,6 +42,12 @@ impl<D: Disk> LogFile<D> {
         Ok(Self { file, path, len, block: store.options().block.max(1) })
     }
 
+    /// A file that is no session's log yet.
+    pub(crate) fn of(store: &FileStore<D>, file: D::File, path: &Path) -> Result<Self, StoreError> {
+        let len = file.meta().map_err(|e| store_error("looking at", path, e))?.len;
+        Ok(Self { file, path: path.to_owned(), len, block: store.options().block.max(1) })
+    }
+
     /// Loads the active part.
     pub(crate) fn load(&self) -> Result<(Loaded, u64), StoreError> {
         load(&self.file, &self.path, Loader::new(self.len))
@@ -84,7 +90,7 @@ impl<D: Disk> LogFile<D> {
         number_lines(&self.file, &self.path, findings)
     }
 
-    fn scan_with(
+    pub(crate) fn scan_with(
         &self,
         visit: &mut (dyn FnMut(Scanned) -> bool + Send),
     ) -> Result<Scanner, StoreError> {

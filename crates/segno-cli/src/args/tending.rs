@@ -42,3 +42,26 @@ pub enum ContextAction {
     /// List what is left out or replaced now
     List,
 }
+
+/// `segno erase`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct EraseArgs {
+    /// Which session
+    pub session: String,
+
+    /// The numbers of the records
+    #[arg(required = true, value_name = "SEQ")]
+    pub seqs: Vec<u64>,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Do it without asking
+    #[arg(long)]
+    pub yes: bool,
+
+    /// Print JSON; without --yes only what would be done
+    #[arg(long)]
+    pub json: bool,
+}

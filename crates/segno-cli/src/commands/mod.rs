@@ -10,6 +10,7 @@ pub mod completions;
 pub mod context;
 pub mod delete;
 pub mod demo;
+pub mod erase;
 pub mod export;
 pub mod fork;
 pub mod inbox;

@@ -134,6 +134,7 @@ fn told(item: &RepairItem) -> String {
         RepairItem::Missing { first, last } => {
             format!("records {first} to {last} are missing and passed over")
         }
+        RepairItem::Erased { seq } => format!("record {seq} is erased"),
         RepairItem::Accepted { seq, .. } => format!("record {seq} is taken as it is now"),
         _ => "one more place is settled".to_owned(),
     }

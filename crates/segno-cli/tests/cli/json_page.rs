@@ -65,6 +65,7 @@ fn the_page_shows_what_the_commands_print() {
         ("stop", &["stop", "last", "--json"]),
         ("context-edit", &["context", "last", "omit", "1", "--json"]),
         ("context-list", &["context", "last", "list", "--json"]),
+        ("erase", &["erase", "last", "1", "--json"]),
         ("search", &["search", "fix", "parser", "--json"]),
         ("sources", &["sources", "--json"]),
         ("stats", &["stats", "--json"]),

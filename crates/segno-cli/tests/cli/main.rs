@@ -11,6 +11,7 @@ mod context;
 mod demo;
 mod desk;
 mod end_to_end;
+mod erase;
 mod error;
 mod export;
 mod finding;

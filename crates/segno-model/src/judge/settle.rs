@@ -41,7 +41,7 @@ impl Settled {
                 RepairItem::Accepted { seq, sha256, .. } => {
                     self.accepted.insert(sha256.clone(), *seq);
                 }
-                RepairItem::SetAside { .. } | RepairItem::Unknown => {}
+                RepairItem::SetAside { .. } | RepairItem::Erased { .. } | RepairItem::Unknown => {}
             }
         }
     }

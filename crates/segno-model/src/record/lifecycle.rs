@@ -464,7 +464,9 @@ impl Repair {
     /// Whether it says anything about damage that is still in the log.
     #[must_use]
     pub fn settles_damage(&self) -> bool {
-        let gone = |item: &RepairItem| matches!(item, RepairItem::SetAside { .. });
+        let gone = |item: &RepairItem| {
+            matches!(item, RepairItem::SetAside { .. } | RepairItem::Erased { .. })
+        };
         self.items.iter().any(|item| !gone(item))
     }
 }
@@ -508,6 +510,11 @@ pub enum RepairItem {
         offset: u64,
         /// SHA-256 of the line: another alteration is not covered.
         sha256: String,
+    },
+    /// A record whose content a person had removed for good; it says so itself ([`crate::erase`]).
+    Erased {
+        /// Its number.
+        seq: Seq,
     },
     /// Something that this version does not know.
     #[serde(other)]

@@ -109,6 +109,18 @@ impl Database {
         }
     }
 
+    /// Removes a row, and what pages and journal still hold of rows that were removed before.
+    pub(super) fn scrub(&mut self, id: &SessionId) -> bool {
+        let (clean, asked) = self.ask(|connection| {
+            connection.pragma_update(None, "secure_delete", "ON")?;
+            connection.execute("DELETE FROM session WHERE id = ?1", [id.as_str()])?;
+            connection.execute_batch("VACUUM")?;
+            let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+            connection.query_row(checkpoint, [], |row| row.get::<_, i64>(0)).map(|busy| busy == 0)
+        });
+        clean && asked
+    }
+
     fn give_up_if_damaged(&mut self, error: &rusqlite::Error) {
         if is_damage(error) {
             self.connection = None;

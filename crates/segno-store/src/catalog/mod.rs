@@ -106,6 +106,13 @@ impl Catalog {
         }
     }
 
+    /// Makes the database forget a session so that no byte of its row is in the file any more; says whether
+    /// that worked. The next refresh makes the row again from the log.
+    #[must_use]
+    pub fn scrub(&mut self, id: &SessionId) -> bool {
+        self.database.scrub(id)
+    }
+
     /// How the database was found.
     #[must_use]
     pub fn opened(&self) -> &Opened {

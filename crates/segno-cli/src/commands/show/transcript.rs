@@ -58,8 +58,11 @@ pub(super) fn show(history: &History, at: Option<Seq>, json: bool, screen: &mut 
     }
 }
 
-/// What a record says and the model is not sent.
+/// What a record says and the model is not sent, or what it does not say any more.
 fn edited(history: &History, seq: Seq) -> Option<Text> {
+    if history.record(seq).is_some_and(Record::is_erased) {
+        return Some(Text::line(Tone::Warning, "(what stood here was erased for good)"));
+    }
     let at = history.state.in_force.context_edits.get(&seq)?;
     let Body::ContextEdit(edit) = history.record(at.seq)?.body() else { return None };
     let text = match edit.edit.as_str() {
