@@ -5,13 +5,14 @@
 
 use crate::surroundings::{self, Due, Surroundings};
 use segno_model::Record;
-use segno_model::compaction::Settings;
+use segno_model::compaction::{Settings, Window};
 use segno_model::record::{Body, CompactionState, Message, ModelRef, UserMessage};
 use segno_model::store::{Clock, Owner, SessionLog, StoreError};
 use segno_runtime::{
     CompactError, Compacted, Finished, InboxSource, Limits, Model, ModelError, Observer,
     RetryPolicy, RunEnv, RunError, Session, Sleep, Stop, Tools, compact, run, take_up,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How much of the system prompt stays readable in its record, in characters.
@@ -72,8 +73,10 @@ pub struct Agent<L: SessionLog, T: Tools> {
     pub tools: T,
     /// Where others' inputs are looked for while the model or a tool is waited for.
     pub inbox: Option<Arc<dyn InboxSource>>,
-    /// When the context is made smaller; the window in it is the model's.
+    /// When the context is made smaller; without a window in it, the model says its own.
     pub compaction: Settings,
+    /// Windows by `PROVIDER/ID`, where the person knows better.
+    pub windows: BTreeMap<String, Window>,
     /// Model calls that a run may make at most, retries included.
     pub max_requests: Option<u64>,
     surroundings: Surroundings,
@@ -84,7 +87,16 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
     /// An agent over a new or resumed session. Writes nothing.
     pub fn new(session: Session<L>, tools: T, surroundings: Surroundings, world: World) -> Self {
         let compaction = Settings::default();
-        Self { session, tools, inbox: None, compaction, max_requests: None, surroundings, world }
+        Self {
+            session,
+            tools,
+            inbox: None,
+            compaction,
+            windows: BTreeMap::new(),
+            max_requests: None,
+            surroundings,
+            world,
+        }
     }
 
     /// What the next input finds around it; call it when the surroundings may have changed.
@@ -136,6 +148,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
     }
 
     fn env<'a>(&self, name: &ModelRef, system: &'a str, stop: &Stop) -> RunEnv<'a> {
+        let window = self.windows.get(&name.to_string()).copied().or(self.compaction.window);
         RunEnv {
             model: name.clone(),
             system,
@@ -144,7 +157,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
             retry: self.world.retry,
             max_requests: self.max_requests,
             limits: self.world.limits.clone(),
-            compaction: self.compaction,
+            compaction: Settings { window, ..self.compaction },
             sleep: Arc::clone(&self.world.sleep),
             stop: stop.clone(),
             inbox: self.inbox.clone(),

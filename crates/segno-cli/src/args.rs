@@ -254,6 +254,8 @@ pub enum Command {
     Context(ContextArgs),
     /// Erase what records said, for good: blobs, before-images and copies beside the log included
     Erase(EraseArgs),
+    /// Summarise what lies back in a session, so that the context is smaller; the log keeps everything
+    Compact(CompactArgs),
     /// Name a session
     Name(NameArgs),
     /// Write a session out; secrets are masked
@@ -439,6 +441,29 @@ pub struct NameArgs {
     /// Its new name; an empty one takes the name away
     #[arg(value_name = "NAME")]
     pub name: String,
+}
+
+/// `segno compact`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CompactArgs {
+    /// Which session
+    pub session: String,
+
+    /// What the summary is to keep in mind
+    #[arg(value_name = "INSTRUCTIONS")]
+    pub instructions: Vec<String>,
+
+    /// The model that summarises, instead of the session's
+    #[arg(long, value_name = "PROVIDER/ID")]
+    pub model: Option<String>,
+
+    /// Where the provider's interface is, instead of its usual place
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+
+    /// JSON instead of text (docs/protocol/cli-json.md)
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `segno export`

@@ -17,6 +17,14 @@
 //! tokens = 5000000
 //! spend = 20.0
 //!
+//! [compaction]
+//! auto = true
+//! at = 0.8
+//!
+//! [models."ollama/qwen3"]
+//! context = 40960
+//! output = 8192
+//!
 //! [keys]
 //! anthropic = "…"
 //!
@@ -29,9 +37,10 @@
 //! ```
 
 use crate::error::CliError;
-use segno_agent::provider::ProviderId;
+use segno_agent::provider::{ProviderId, window};
 use segno_model::accounting::Price;
-use segno_model::record::Policy;
+use segno_model::compaction::{Settings, Window};
+use segno_model::record::{ModelRef, Policy};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -54,6 +63,10 @@ pub struct Config {
     pub policy: Option<Policy>,
     /// What one run may use up.
     pub limits: RunLimits,
+    /// When contexts are made smaller.
+    pub compaction: CompactionConfig,
+    /// What is known better of models, by `PROVIDER/ID`.
+    pub models: BTreeMap<String, ModelConfig>,
     /// Command prefixes that run without a question.
     pub allow: Vec<String>,
     /// What models cost, by `PROVIDER/ID` or id; they stand in front of the list prices.
@@ -67,11 +80,76 @@ pub struct Config {
 }
 
 impl Config {
+    /// The windows of models that the person knows better.
+    #[must_use]
+    pub fn windows(&self) -> BTreeMap<String, Window> {
+        let known = self.models.iter().filter_map(|(name, model)| {
+            let (provider, id) = name.split_once('/').unwrap_or((name, ""));
+            Some((name.clone(), model.window(window(&ModelRef::new(provider, id)))?))
+        });
+        known.collect()
+    }
+
+    /// A model's window, as far as it is known without asking anybody.
+    #[must_use]
+    pub fn window(&self, model: &ModelRef) -> Window {
+        self.windows().get(&model.to_string()).copied().unwrap_or_else(|| window(model))
+    }
+
     /// Whether it holds what others must not read.
     fn is_secret(&self) -> bool {
         let told =
             |server: &toml::Value| ["env", "headers"].iter().any(|name| server.get(name).is_some());
         !self.keys.is_empty() || self.mcp.values().any(told)
+    }
+}
+
+/// When contexts are made smaller.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct CompactionConfig {
+    /// Whether it happens by itself.
+    pub auto: Option<bool>,
+    /// From which share of a model's window on.
+    pub at: Option<f64>,
+}
+
+impl CompactionConfig {
+    /// As the runtime takes it.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let usual = Settings::default();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a cast from a float saturates, and it is clamped"
+        )]
+        let percent = |share: f64| (share * 100.0).clamp(10.0, 100.0) as u8;
+        Settings {
+            auto: self.auto.unwrap_or(usual.auto),
+            percent: self.at.map_or(usual.percent, percent),
+            window: None,
+        }
+    }
+}
+
+/// What is known better of a model.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ModelConfig {
+    /// Tokens of a request and its reply together.
+    pub context: Option<u64>,
+    /// Of those, kept free for the reply.
+    pub output: Option<u64>,
+}
+
+impl ModelConfig {
+    /// The window, if one is named; what is not named is as it would be otherwise.
+    fn window(&self, usual: Window) -> Option<Window> {
+        (self.context.is_some() || self.output.is_some()).then(|| Window {
+            context: self.context.unwrap_or(usual.context),
+            output: self.output.unwrap_or(usual.output),
+        })
     }
 }
 
@@ -253,7 +331,7 @@ fn not_understood(path: &Path, text: &str, error: &toml::de::Error) -> CliError 
     let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
     CliError::usage(format!("{} cannot be understood.", path.display()))
         .because(format!("line {line}: {}", without_values(error.message())))
-        .next("Correct the file; its lines are `model`, `base-url`, `thinking`, `permission`, `allow`, a [keys] table and [mcp.NAME] tables.")
+        .next("Correct the file; its lines are `model`, `base-url`, `thinking`, `permission`, `allow`, tables [keys], [limits], [compaction], [models.\"PROVIDER/ID\"] and [mcp.NAME].")
 }
 
 /// A message without what it quotes from the file: that may be a key.

@@ -59,6 +59,7 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
     match command {
         Command::Resume(args) => commands::resume::resume(args, home, screen).await,
         Command::Run(args) => commands::run::run(args, home, screen).await,
+        Command::Compact(args) => commands::compact::compact(args, home, screen).await,
         Command::Rewind(args) => commands::rewind::rewind(args, home, screen).await,
         Command::Send(args) => commands::send::send(args, home, screen).await,
         Command::Inbox(args) => commands::inbox::inbox(args, home, screen).await,

@@ -5,6 +5,7 @@
 
 use crate::ToolSpec;
 use segno_model::SessionId;
+use segno_model::compaction::Window;
 use segno_model::context::ContextMessage;
 use segno_model::record::{AssistantMessage, ModelRef};
 use std::future::Future;
@@ -89,6 +90,13 @@ pub trait Model: Send + Sync {
         request: ModelRequest<'_>,
         events: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> impl Future<Output = Result<AssistantMessage, ModelError>> + Send;
+
+    /// How much `model` takes and gives; none where that is not known. The context is then not made smaller
+    /// by itself.
+    fn window(&self, model: &ModelRef) -> impl Future<Output = Option<Window>> + Send {
+        let _ = model;
+        std::future::ready(None)
+    }
 }
 
 /// A plain function answers at once and streams nothing.

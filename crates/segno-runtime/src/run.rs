@@ -16,10 +16,10 @@ use crate::{
     recovery,
 };
 use segno_model::compaction::Settings;
-use segno_model::context::{Context, ContextMessage};
+use segno_model::context::Context;
 use segno_model::record::{
-    AssistantBlock, AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState,
-    StopReason, ToolCall, UserMessage, background_input_id,
+    AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState, StopReason,
+    ToolCall, UserMessage, background_input_id,
 };
 use segno_model::store::{Level, Owner, SessionLog, StoreError};
 use segno_model::{Record, Seq, Standing};
@@ -154,6 +154,8 @@ pub(crate) struct Driver<'a, L: SessionLog, M, T> {
     thinking_dropped: bool,
     /// Whether it was said that the context is large and stays so.
     pub(crate) told_large: bool,
+    /// Whether the model was asked for its window.
+    pub(crate) asked_window: bool,
     text: String,
     /// Answers that a person gave before an interruption.
     pub(crate) answers: Answers,
@@ -189,6 +191,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
             requests: 0,
             thinking_dropped: false,
             told_large: false,
+            asked_window: false,
             text: String::new(),
             answers: Answers::new(),
         }
@@ -336,7 +339,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         let request = Request {
             number,
             model: self.env.model.clone(),
-            estimate: estimate(self.env.system, &context),
+            estimate: self.estimate(),
             purpose: None,
         };
         let records = self.append(vec![Body::Request(request)], Level::Synced).await?;
@@ -563,40 +566,6 @@ pub(crate) fn end_of_reply(stop: StopReason) -> (RunEnd, Option<String>) {
             (RunEnd::Completed, Some("the reply reached the output limit".to_owned()))
         }
         _ => (RunEnd::Completed, None),
-    }
-}
-
-/// A rough count of tokens: four bytes each.
-fn estimate(system: &str, context: &Context) -> u64 {
-    let bytes: usize = context
-        .messages
-        .iter()
-        .map(|message| match message {
-            ContextMessage::User { content, .. } => content.iter().map(block_bytes).sum(),
-            ContextMessage::Assistant(turn) => turn.content.iter().map(turn_bytes).sum(),
-            ContextMessage::Results(results) => {
-                results.iter().flat_map(|r| &r.content).map(block_bytes).sum::<usize>()
-            }
-        })
-        .sum();
-    (system.len() + bytes) as u64 / 4
-}
-
-fn block_bytes(block: &segno_model::record::Block) -> usize {
-    match block {
-        segno_model::record::Block::Text { text } => text.head().len(),
-        _ => 4 * 1_500,
-    }
-}
-
-fn turn_bytes(block: &AssistantBlock) -> usize {
-    match block {
-        AssistantBlock::Text { text } => text.len(),
-        AssistantBlock::Thinking { text, signature, .. } => {
-            text.len() + signature.as_ref().map_or(0, String::len)
-        }
-        AssistantBlock::ToolCall(call) => call.name.len() + call.arguments.len(),
-        AssistantBlock::Unknown => 0,
     }
 }
 

@@ -101,7 +101,7 @@ fn session_key(session: &SessionId) -> String {
 }
 
 /// The largest reply to ask for: what the model's family can give, within reason.
-fn default_output(model: &str) -> u32 {
+pub(super) fn default_output(model: &str) -> u32 {
     match super::thinking::claude_version(model) {
         Some((3, minor)) if minor < 5 => 4_096,
         Some((3, 5 | 6)) => 8_192,

@@ -116,7 +116,7 @@ impl Provider {
 }
 
 /// `{"data": [{"id": …}]}`, with the extras of Anthropic, OpenRouter, vLLM and llama.cpp.
-fn openai_models(list: &Object) -> Option<Vec<ModelInfo>> {
+pub(super) fn openai_models(list: &Object) -> Option<Vec<ModelInfo>> {
     let models: Vec<Object> = list.get("data")?;
     let context = |m: &Object| {
         ["context_length", "max_model_len", "max_input_tokens", "context_window"]

@@ -19,15 +19,18 @@ mod openai_responses;
 pub mod sendable;
 pub(crate) mod sse;
 mod thinking;
+mod window;
 mod wire;
 
 pub use discover::{Found, FoundBy, ModelInfo, discover, discover_at};
 pub(crate) use http::{cause as http_cause, client as http_client};
 pub use keys::{Credentials, KeySource, Secret};
+pub use window::{known_window, window};
 pub use wire::{Decoder, HttpRequest, Settings, Wire};
 
 use http::{KeyHeader, Server};
-use segno_model::record::{AssistantMessage, endpoint_hash};
+use segno_model::compaction::Window;
+use segno_model::record::{AssistantMessage, ModelRef, endpoint_hash};
 use segno_runtime::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};
 use sendable::Takes;
 use std::fmt;
@@ -240,6 +243,10 @@ impl Model for Provider {
         let reply = self.call(&request, events).await;
         let named = reply.map_err(|e| named(self.id, self.key.as_ref(), e))?;
         Ok(AssistantMessage { endpoint: self.settings.endpoint.clone(), ..named })
+    }
+
+    async fn window(&self, model: &ModelRef) -> Option<Window> {
+        Some(self.window_of(model).await)
     }
 }
 

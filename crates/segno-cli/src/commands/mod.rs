@@ -6,6 +6,7 @@
 
 pub mod attach;
 pub mod check;
+pub mod compact;
 pub mod completions;
 pub mod context;
 pub mod delete;

@@ -4,11 +4,14 @@
 //! model, or fail because one of several providers does.
 
 use crate::args::ModelsArgs;
+use crate::config::Config;
 use crate::engine::{Engine, default_model};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
+use crate::terminal::table::count;
 use crate::terminal::{Screen, Text, Tone};
 use segno_agent::provider::{Found, FoundBy, ModelInfo, Provider, ProviderConfig, discover};
+use segno_model::record::ModelRef;
 use serde_json::json;
 
 /// Lists them.
@@ -31,7 +34,7 @@ pub async fn models(
         screen.json(&json!({"version": 1, "providers": providers}));
     } else {
         for (found, listed) in &rows {
-            show(found, listed, screen);
+            show(found, listed, &engine.config, screen);
         }
         if rows.is_empty() {
             nothing(screen);
@@ -74,7 +77,12 @@ fn by(found: &Found) -> String {
     }
 }
 
-fn show(found: &Found, listed: &Result<Vec<ModelInfo>, String>, screen: &mut Screen) {
+fn show(
+    found: &Found,
+    listed: &Result<Vec<ModelInfo>, String>,
+    config: &Config,
+    screen: &mut Screen,
+) {
     screen.line(
         Text::line(Tone::Strong, found.provider.as_str())
             .with(Tone::Dim, "  ")
@@ -89,7 +97,15 @@ fn show(found: &Found, listed: &Result<Vec<ModelInfo>, String>, screen: &mut Scr
                 let id = format!("  {}/{}", found.provider, model.id);
                 let default = default_model(found.provider) == Some(model.id.as_str());
                 let note = if default { "  (used when none is named)" } else { "" };
-                screen.line(Text::default().with(Tone::Plain, &id).with(Tone::Dim, note));
+                let known = ModelRef::new(found.provider.as_str(), &model.id);
+                let window = model.context.unwrap_or_else(|| config.window(&known).context);
+                let window = format!("  {} tokens", count(window));
+                screen.line(
+                    Text::default()
+                        .with(Tone::Plain, &id)
+                        .with(Tone::Dim, &window)
+                        .with(Tone::Dim, note),
+                );
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod context;
 mod other;
+mod outlook;
 mod transcript;
 mod tree;
 

@@ -217,6 +217,8 @@ impl Engine {
         let inbox = StoreInbox { store: self.stores.files.clone(), id: session.id().clone() };
         let mut agent = Agent::new(session, tools, self.surroundings(), world);
         agent.inbox = Some(Arc::new(inbox));
+        agent.compaction = self.config.compaction.settings();
+        agent.windows = self.config.windows();
         agent
     }
 

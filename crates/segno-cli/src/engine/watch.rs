@@ -379,21 +379,18 @@ impl Observer for JsonWatch<'_> {
 fn compaction_json(event: CompactionEvent<'_>) -> Value {
     match event {
         CompactionEvent::Started { cause } => {
-            json!({"event": "compaction", "state": "started", "cause": cause.word()})
+            json!({"event": "compaction_started", "cause": cause.word()})
         }
         CompactionEvent::Done { tokens_before, tokens_after } => json!({
-            "event": "compaction", "state": "done",
-            "tokens_before": tokens_before, "tokens_after": tokens_after,
+            "event": "compaction_done", "tokens_before": tokens_before, "tokens_after": tokens_after,
         }),
         CompactionEvent::Failed { reason } => {
-            json!({"event": "compaction", "state": "failed", "reason": reason})
+            json!({"event": "compaction_failed", "reason": reason})
         }
         CompactionEvent::Pruned { results, tokens } => {
             json!({"event": "pruned", "results": results, "tokens": tokens})
         }
-        CompactionEvent::GivenUp { why } => {
-            json!({"event": "compaction", "state": "given_up", "reason": why})
-        }
+        CompactionEvent::GivenUp { why } => json!({"event": "compaction_given_up", "reason": why}),
     }
 }
 

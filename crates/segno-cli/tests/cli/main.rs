@@ -7,6 +7,7 @@ mod binary;
 mod cases;
 mod check;
 mod clean;
+mod compaction;
 mod context;
 mod demo;
 mod desk;

@@ -5,12 +5,14 @@
 //! change anything.
 
 mod budget;
+mod forecast;
 mod prune;
 mod summary;
 mod trigger;
 mod words;
 
 pub use budget::{Budgets, Settings, USUAL_SHARE, USUAL_WINDOW, Window};
+pub use forecast::{Forecast, Outlook};
 pub use prune::{Pruning, prune};
 pub use summary::{Asking, NoSummary, mechanical_summary, parse_summary, summary_request};
 pub use trigger::{Decision, Facts, Last, Measure, Prunable, ROWS, Row, Size, Why};

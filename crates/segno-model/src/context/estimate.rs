@@ -1,17 +1,20 @@
 //! How many tokens the next request has, roughly.
 //!
-//! Responsible for: starting from the last usage that a provider reported for this very context. Must
+//! Responsible for: starting from the last usage that a provider reported for this very context, and counting
+//! what came since by the scripts of its characters (decision 0027 says why not by a tokenizer). Must
 //! not: count the system prompt and tools where nothing was reported; the caller knows those.
 
 use super::place::Place;
-use super::{CONTINUE_NOTICE, Context, ContextMessage, LOST_BEGINNING_NOTICE, Parts};
+use super::{
+    CONTINUE_NOTICE, Context, ContextAssistant, ContextMessage, LOST_BEGINNING_NOTICE, Parts,
+};
 use crate::id::{Pos, Seq};
 use crate::line::Record;
-use crate::record::{AssistantBlock, Block, Body, Message, Text};
+use crate::record::{AssistantBlock, BlobRef, Block, Body, Message, Text};
 use std::borrow::Borrow;
 
-/// Bytes of text that count as one token.
-const BYTES_PER_TOKEN: u64 = 4;
+/// So many quarters of a token count as one.
+const QUARTERS: u64 = 4;
 /// Tokens of an image, whatever its size.
 const IMAGE_TOKENS: u64 = 1_200;
 /// Tokens of a message's own structure.
@@ -111,9 +114,7 @@ pub fn estimate_messages(messages: &[ContextMessage]) -> u64 {
 pub(super) fn tokens_of(message: &ContextMessage) -> u64 {
     match message {
         ContextMessage::User { content, .. } => MESSAGE_TOKENS + blocks(content),
-        ContextMessage::Assistant(turn) => {
-            MESSAGE_TOKENS + turn.content.iter().map(reply_block).sum::<u64>()
-        }
+        ContextMessage::Assistant(turn) => of_reply(turn),
         ContextMessage::Results(results) => {
             results.iter().map(|r| MESSAGE_TOKENS + blocks(&r.content)).sum()
         }
@@ -121,25 +122,50 @@ pub(super) fn tokens_of(message: &ContextMessage) -> u64 {
 }
 
 fn blocks(blocks: &[Block]) -> u64 {
-    let tokens = blocks.iter().map(|block| match block {
-        Block::Text { text: Text::Inline(text) } => of_bytes(text.len() as u64),
-        Block::Text { text: Text::Blob(blob) } => of_bytes(blob.bytes),
-        Block::Image { .. } => IMAGE_TOKENS,
-        Block::Unknown => 0,
-    });
-    tokens.sum()
+    let (words, images) = split_blocks(blocks);
+    words + images
+}
+
+/// The tokens of texts, and of images.
+pub(super) fn split_blocks(blocks: &[Block]) -> (u64, u64) {
+    let (mut words, mut images) = (0, 0);
+    for block in blocks {
+        match block {
+            Block::Text { text: Text::Inline(text) } => words += estimate_text(text),
+            Block::Text { text: Text::Blob(blob) } => words += of_blob(blob),
+            Block::Image { .. } => images += IMAGE_TOKENS,
+            Block::Unknown => {}
+        }
+    }
+    (words, images)
+}
+
+/// The whole is taken to be written as its beginning is.
+fn of_blob(blob: &BlobRef) -> u64 {
+    let bytes = blob.bytes.min(MOST_TOKENS);
+    match blob.head.len() as u64 {
+        0 => bytes.div_ceil(QUARTERS),
+        head => (bytes * quarters(&blob.head)).div_ceil(head).div_ceil(QUARTERS).min(MOST_TOKENS),
+    }
+}
+
+/// The tokens of a turn of the model.
+pub(super) fn of_reply(turn: &ContextAssistant) -> u64 {
+    MESSAGE_TOKENS + turn.content.iter().map(reply_block).sum::<u64>()
 }
 
 fn reply_block(block: &AssistantBlock) -> u64 {
-    let bytes = match block {
-        AssistantBlock::Text { text } => text.len(),
+    let quarters = match block {
+        AssistantBlock::Text { text } => quarters(text),
         AssistantBlock::Thinking { text, signature, .. } => {
-            text.len() + signature.as_ref().map_or(0, String::len)
+            quarters(text) + signature.as_ref().map_or(0, |s| s.len() as u64)
         }
-        AssistantBlock::ToolCall(call) => call.id.len() + call.name.len() + call.arguments.len(),
+        AssistantBlock::ToolCall(call) => {
+            (call.id.len() + call.name.len()) as u64 + quarters(&call.arguments)
+        }
         AssistantBlock::Unknown => 0,
     };
-    of_bytes(bytes as u64)
+    quarters.div_ceil(QUARTERS).min(MOST_TOKENS)
 }
 
 /// Whether a message is one of the fixed notices, which come from no record.
@@ -153,8 +179,26 @@ pub(super) fn is_notice(message: &ContextMessage) -> bool {
     }
 }
 
-fn of_bytes(bytes: u64) -> u64 {
-    bytes.div_ceil(BYTES_PER_TOKEN).min(MOST_TOKENS)
+/// Guesses the tokens of a text: four characters of English or code each, two letters of other alphabets,
+/// one character of a script that writes words or syllables with one sign.
+#[must_use]
+pub fn estimate_text(text: &str) -> u64 {
+    quarters(text).div_ceil(QUARTERS).min(MOST_TOKENS)
+}
+
+fn quarters(text: &str) -> u64 {
+    if text.is_ascii() {
+        return text.len() as u64;
+    }
+    let of_char = |c: char| match c.len_utf8() {
+        1 => 1,
+        2 => 2,
+        // Indic scripts: a sign and its vowel are rarely two tokens.
+        3 if ('\u{900}'..='\u{dff}').contains(&c) => 3,
+        3 => 4,
+        _ => 8,
+    };
+    text.chars().map(of_char).sum()
 }
 
 impl Context {

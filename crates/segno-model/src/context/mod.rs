@@ -13,6 +13,7 @@
 mod boundary;
 mod edit;
 mod estimate;
+mod ledger;
 mod place;
 mod results;
 mod rule;
@@ -21,7 +22,8 @@ mod shared;
 
 pub use boundary::{Boundary, Budget, choose_boundary};
 pub use edit::{EDIT_RULES, EditEffect, EditFacts, EditRule, edit_effect};
-pub use estimate::{Estimate, estimate, estimate_blocks, estimate_messages};
+pub use estimate::{Estimate, estimate, estimate_blocks, estimate_messages, estimate_text};
+pub use ledger::Ledger;
 pub use rule::{RULES, Rule};
 pub use shared::Shared;
 

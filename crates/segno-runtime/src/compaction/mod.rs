@@ -12,8 +12,9 @@ use crate::inbox::Watcher;
 use crate::run::{Driver, RunEnv, RunError};
 use crate::session::Session;
 use crate::{LARGE_VALUE_BYTES, Model, ModelError, ModelErrorKind, StopKind, Tools, blobs, fit};
+use segno_model::Record;
 use segno_model::compaction::{
-    self, Budgets, Carried, Decision, Measure, NoSummary, Pruning, USUAL_WINDOW, Window,
+    self, Budgets, Carried, Decision, Forecast, NoSummary, Outlook, Pruning, USUAL_WINDOW, Window,
 };
 use segno_model::context::{self, Boundary};
 use segno_model::record::{Body, Compaction, CompactionState, Text};
@@ -74,8 +75,11 @@ pub async fn compact<L: SessionLog, M: Model, T: Tools>(
 ) -> Result<Compacted, CompactError> {
     let (watcher, heard) = Watcher::of(&mut env);
     let mut driver = Driver::new(session, model, tools, env, heard, observer);
-    let budgets = driver.budgets();
-    watcher.beside(driver.compact(focus, budgets, CompactionCause::Person)).await
+    let work = async {
+        let budgets = driver.budgets().await;
+        driver.compact(focus, budgets, CompactionCause::Person).await
+    };
+    watcher.beside(work).await
 }
 
 impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
@@ -83,12 +87,11 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     /// whoever looks next.
     pub(crate) async fn make_room(&mut self) -> Result<(), RunError> {
         let settings = self.env.compaction;
-        let Some(window) = settings.window else { return Ok(()) };
+        let Some(window) = self.window().await else { return Ok(()) };
         if self.env.stop.kind().is_some() || self.used_up().is_some() {
             return Ok(());
         }
-        let pruning = self.pruning(window);
-        let measure = self.measure(window, pruning.as_ref());
+        let Forecast { measure, pruning } = self.forecast(window);
         match measure.facts(settings.auto).row().then {
             Decision::Nothing => Ok(()),
             Decision::Prune => match pruning {
@@ -96,7 +99,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                 None => Ok(()),
             },
             Decision::Compact => {
-                let budgets = self.budgets().in_a_run();
+                let budgets = self.budgets().await.in_a_run();
                 ended(self.compact(None, budgets, CompactionCause::Threshold).await)
             }
             Decision::GiveUp(why) => {
@@ -120,7 +123,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         {
             return Ok(false);
         }
-        let budgets = self.budgets().harder().in_a_run();
+        let budgets = self.budgets().await.harder().in_a_run();
         let compacted = self.compact(None, budgets, CompactionCause::TooLong).await;
         let done = compacted.is_ok();
         ended(compacted).map(|()| done)
@@ -135,46 +138,53 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         Ok(())
     }
 
-    fn pruning(&self, window: Window) -> Option<Pruning> {
-        let records = self.session.active();
-        let (tip, id) = (self.session.state().tip(), self.session.id());
-        compaction::prune(&records, tip, id, window)
-    }
-
-    fn measure(&self, window: Window, pruning: Option<&Pruning>) -> Measure {
-        let state = &self.session.state().in_force;
-        let last = state.last_compaction.as_ref();
-        let last = last.filter(|l| l.model.as_ref().is_none_or(|model| *model == self.env.model));
-        Measure {
-            estimate: self.estimate(),
-            threshold: window.threshold(self.env.compaction.percent),
-            step: window.step(),
-            freeable: pruning.map_or(0, |pruning| pruning.frees),
-            last: last.map(|l| (l.tokens, l.failed)),
+    /// The model's window: what the caller says, or the model itself. Asked once.
+    async fn window(&mut self) -> Option<Window> {
+        if self.env.compaction.window.is_none() && self.env.compaction.auto && !self.asked_window {
+            self.asked_window = true;
+            self.env.compaction.window = self.model.window(&self.env.model).await;
         }
+        self.env.compaction.window
     }
 
-    fn estimate(&self) -> u64 {
+    fn forecast(&self, window: Window) -> Forecast {
         let records = self.session.active();
-        let estimate = context::estimate(&records, self.session.state().tip());
-        let fixed = if estimate.measured_at.is_none() { self.fixed() } else { 0 };
-        estimate.tokens.saturating_add(fixed)
+        self.outlook(&records).forecast(self.env.compaction, window)
+    }
+
+    pub(crate) fn estimate(&self) -> u64 {
+        let records = self.session.active();
+        self.outlook(&records).estimate().tokens
+    }
+
+    fn outlook<'r>(&'r self, records: &'r [&'r Record]) -> Outlook<'r, &'r Record> {
+        let state = self.session.state();
+        Outlook {
+            records,
+            tip: state.tip(),
+            session: self.session.id(),
+            last: state.in_force.last_compaction.as_ref(),
+            model: &self.env.model,
+            fixed: self.fixed(),
+        }
     }
 
     /// The system prompt and the tools, guessed.
     fn fixed(&self) -> u64 {
         let specs = self.tools.specs();
-        let bytes = |spec: &crate::ToolSpec| {
-            spec.name.len() + spec.description.len() + spec.parameters.to_string().len()
+        let tokens = |spec: &crate::ToolSpec| {
+            let parameters = context::estimate_text(&spec.parameters.to_string());
+            context::estimate_text(&spec.name)
+                + context::estimate_text(&spec.description)
+                + parameters
         };
-        let tools: usize = specs.iter().map(bytes).sum();
-        (self.env.system.len() + tools) as u64 / 4
+        context::estimate_text(self.env.system) + specs.iter().map(tokens).sum::<u64>()
     }
 
-    fn budgets(&self) -> Budgets {
+    async fn budgets(&mut self) -> Budgets {
+        let window = self.window().await.unwrap_or(USUAL_WINDOW);
         let records = self.session.active();
         let said = context::build_untraced(&records, self.session.state().tip()).messages;
-        let window = self.env.compaction.window.unwrap_or(USUAL_WINDOW);
         Budgets::new(window, context::estimate_messages(&said))
     }
 
@@ -253,7 +263,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             ..Compaction::marker(CompactionState::Done, mechanical)
         };
         let below = compaction::beside_summary(&done).unwrap_or_default();
-        let told = (summary.len() + below.len()) as u64 / 4;
+        let told = context::estimate_text(&summary) + context::estimate_text(&below);
         let tokens_after = boundary.kept_tokens + told + self.fixed();
         done.tokens_after = Some(tokens_after);
         self.append(vec![Body::Compaction(Box::new(done))], Level::Synced).await?;

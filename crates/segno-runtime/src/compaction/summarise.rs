@@ -9,7 +9,7 @@ use crate::retry::{self, Next};
 use crate::run::{Driver, Either, RunError, either};
 use crate::{Model, ModelErrorKind, ModelRequest, Tools};
 use segno_model::compaction::{Asking, Budgets, NoSummary, parse_summary, summary_request};
-use segno_model::context::ContextMessage;
+use segno_model::context::{self, ContextMessage};
 use segno_model::record::{AssistantMessage, Block, Body, Request, Usage, UsageRecord};
 use segno_model::state::COMPACTION;
 use segno_model::store::{Level, SessionLog};
@@ -110,7 +110,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let request = Request {
             number: self.session.state().in_force.totals.requests.saturating_add(1),
             model: self.env.model.clone(),
-            estimate: (text.len() + SYSTEM.len()) as u64 / 4,
+            estimate: context::estimate_text(&text) + context::estimate_text(SYSTEM),
             purpose: Some(COMPACTION.to_owned()),
         };
         self.append(vec![Body::Request(request)], Level::Synced).await?;

@@ -3,7 +3,9 @@
 //! Responsible for: the messages of the context in order, and for each record why it is in or out.
 //! Must not: decide it; that is the model crate's `context`.
 
+use super::outlook::Outlook;
 use crate::commands::Workplace;
+use crate::config;
 use crate::error::CliError;
 use crate::history::{blocks_text, gist, role};
 use crate::terminal::table::{Column, Table, count, plural};
@@ -28,12 +30,15 @@ pub(super) async fn show(
     let snapshot = place.stores.files.read(id).await?;
     let records = &snapshot.active.records;
     let context = context::build(records, snapshot.state.tip());
-    let tokens = context::estimate(records, snapshot.state.tip()).tokens;
+    let config = config::read(&place.stores.home.config).unwrap_or_default();
+    let outlook = Outlook::of(id, &snapshot, &context, &config);
+    let tokens = outlook.tokens;
     if as_json {
-        screen.json(&document(id, &snapshot, &context, tokens));
+        screen.json(&document(id, &snapshot, &context, &outlook));
         return Ok(());
     }
     screen.lines(summary(&snapshot, &context, tokens));
+    screen.lines(outlook.lines());
     screen.line("");
     let columns = screen.look().columns;
     screen.lines(messages(&context).lines(columns));
@@ -178,14 +183,15 @@ fn reasons(records: &[Record], trace: &[TraceRow]) -> Table {
     table
 }
 
-fn document(id: &SessionId, snapshot: &Snapshot, context: &Context, tokens: u64) -> Value {
+fn document(id: &SessionId, snapshot: &Snapshot, context: &Context, outlook: &Outlook) -> Value {
     let in_force = &snapshot.state.in_force;
     json!({
         "version": 1,
         "id": id,
         "model": in_force.model.as_ref().map(ToString::to_string),
         "system": in_force.environment.as_ref().and_then(|e| e.system.as_ref()),
-        "tokens": tokens,
+        "tokens": outlook.tokens,
+        "ledger": outlook.json(),
         "bytes_read": snapshot.active.bytes_read,
         "messages": resolved(context),
         "trace": context.trace,
