@@ -21,12 +21,13 @@ use crate::{
 };
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use segno_model::Seq;
+use segno_model::compaction;
 use segno_model::record::{
-    Action, Approval, ApprovalState, BlobRef, Body, Child, ChildState, Established, InputFate,
-    Outcome, ReplayClass, Task, ToolCall, ToolMessage,
+    Action, Approval, ApprovalState, BlobRef, Block, Body, Child, ChildState, Established,
+    InputFate, Message, Outcome, ReplayClass, Task, ToolCall, ToolMessage,
 };
 use segno_model::store::{Level, SessionLog};
+use segno_model::{Record, Seq};
 use std::collections::BTreeSet;
 use tokio::sync::mpsc;
 
@@ -337,6 +338,27 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         }
     }
 
+    /// Cuts an output that would fill the model's window; the whole of it goes into a blob.
+    fn fit_window(&self, output: &mut ToolOutput, call_seq: Seq) {
+        let Some(window) = self.env.compaction.window else { return };
+        let calls = match self.session.record(call_seq).map(Record::body) {
+            Some(Body::Message(message)) => match &**message {
+                Message::Assistant(reply) => reply.calls().count() as u64,
+                _ => 1,
+            },
+            _ => 1,
+        };
+        let share = compaction::result_share(window.room(), calls);
+        let Some(cut) = compaction::cut_result(&output.content, share) else { return };
+        let texts = output.content.iter().filter_map(|block| match block {
+            Block::Text { text } => Some(text.head()),
+            _ => None,
+        });
+        let whole = texts.collect::<Vec<_>>().join("\n").into_bytes();
+        output.whole.get_or_insert(whole);
+        output.content = cut;
+    }
+
     /// Records one result; large parts go into blobs first.
     pub(crate) async fn record(
         &mut self,
@@ -349,6 +371,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         if output.task.as_ref().is_some_and(|task| task_bytes(task) > LARGE_VALUE_BYTES) {
             output = ToolOutput::failed(TASK_TOO_LARGE);
         }
+        self.fit_window(&mut output, call_seq);
         while let Err(error) = blobs::store_large(self.session.log_mut(), &mut output.content).await
         {
             self.wait_for_room(error).await?;

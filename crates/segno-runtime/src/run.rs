@@ -4,6 +4,7 @@
 //! input (1 sync) → request (1 each) → reply → tools (at most 2 per round) → … → end (1). Must not:
 //! know a provider or a tool, or keep anything in memory that the log does not have.
 
+use crate::compaction::Tight;
 use crate::draft::{Streamed, keep_draft};
 use crate::event::{Event, Observer};
 use crate::inbox::{Heard, InboxSource, Watcher};
@@ -152,6 +153,7 @@ pub(crate) struct Driver<'a, L: SessionLog, M, T> {
     pub(crate) run: u64,
     pub(crate) requests: u64,
     thinking_dropped: bool,
+    pub(crate) tight: Tight,
     /// Whether it was said that the context is large and stays so.
     pub(crate) told_large: bool,
     /// Whether the model was asked for its window.
@@ -190,6 +192,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
             run: 0,
             requests: 0,
             thinking_dropped: false,
+            tight: Tight::default(),
             told_large: false,
             asked_window: false,
             text: String::new(),

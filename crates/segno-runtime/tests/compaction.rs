@@ -3,7 +3,7 @@
 mod support;
 
 use segno_model::compaction::{Settings, Window};
-use segno_model::record::{Body, CompactionState, RunEnd, UserMessage};
+use segno_model::record::{Body, CompactionState, Message, RunEnd, UserMessage};
 use segno_model::store::{HeldSession as _, Judged, Opened, SessionStore as _};
 use segno_model::{Record, SessionId};
 use segno_runtime::*;
@@ -356,4 +356,52 @@ async fn a_session_that_cannot_be_summarised_is_not_stuck() {
     let text = context.messages.first().map(|m| m.text()).unwrap_or_default();
     assert!(text.contains("No model wrote this summary") && text.contains("first"), "{text}");
     assert!(render(&context.messages).contains("user: second"), "the prompt in work stays");
+}
+
+/// An output that would fill the window is shown in part; the whole of it is kept.
+/// Covers: #94.
+#[tokio::test]
+async fn an_output_larger_than_the_window_is_shown_in_part() {
+    for (window, cut) in [(2_000, true), (200_000, false)] {
+        let plan = [Say::Calls(&[("1", "long")]), Say::Text("seen")];
+        let scene = Scene::new(window, &plan);
+        let mut session = scene.session();
+        let finished = scene.prompt(&mut session, "look").await;
+        assert_eq!(finished.end, RunEnd::Completed);
+        let messages = session.context(&model_ref()).messages;
+        let shown: String = messages.iter().map(|m| m.text()).collect();
+        assert_eq!(shown.contains("characters are not shown"), cut, "{window}");
+        assert_eq!(shown.len() < 5_000, cut, "{window}: {} bytes", shown.len());
+        let records = session.records();
+        let whole = records.iter().find_map(|record| match record.body() {
+            Body::Message(message) => match &**message {
+                Message::Tool(result) => Some(result.whole.clone()),
+                _ => None,
+            },
+            _ => None,
+        });
+        assert_eq!(whole.flatten().is_some_and(|blob| blob.bytes == 5_000), cut);
+    }
+}
+
+/// Where every summary only makes room for the same output again, the run ends instead of paying for ever.
+#[tokio::test]
+async fn summaries_that_lead_nowhere_come_to_an_end() {
+    let mut plan = Vec::new();
+    for _ in 0..10 {
+        plan.extend([
+            Say::Calls(&[("1", "read")]),
+            Say::Fails(ModelErrorKind::TooLong),
+            Say::Text(SUMMARY),
+        ]);
+    }
+    let scene = Scene::new(100_000, &plan);
+    let mut session = scene.session();
+    let finished = scene.prompt(&mut session, "look").await;
+    assert_eq!(finished.end, RunEnd::Failed, "{finished:?}");
+    assert_eq!(session.state().in_force.totals.compactions, 3);
+    scene.model.plan.lock().expect("plan").clear();
+    scene.model.plan.lock().expect("plan").push_back(Say::Text("better"));
+    let finished = scene.prompt(&mut session, "only say something").await;
+    assert_eq!(finished.end, RunEnd::Completed, "the session is not stuck");
 }

@@ -7,6 +7,7 @@
 mod budget;
 mod forecast;
 mod prune;
+mod result;
 mod summary;
 mod trigger;
 mod words;
@@ -14,6 +15,7 @@ mod words;
 pub use budget::{Budgets, Settings, USUAL_SHARE, USUAL_WINDOW, Window};
 pub use forecast::{Forecast, Outlook};
 pub use prune::{Pruning, prune};
+pub use result::{cut_result, result_share};
 pub use summary::{Asking, NoSummary, mechanical_summary, parse_summary, summary_request};
 pub use trigger::{Decision, Facts, Last, Measure, Prunable, ROWS, Row, Size, Why};
 pub use words::{Carried, beside_summary, carry};

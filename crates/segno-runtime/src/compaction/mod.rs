@@ -6,6 +6,7 @@
 //! anything from the log. Why this is here and not with the agent is told in decision 0017.
 
 mod summarise;
+mod tight;
 
 use crate::event::{CompactionCause, CompactionEvent, Event, Observer};
 use crate::inbox::Watcher;
@@ -20,6 +21,7 @@ use segno_model::context::{self, Boundary};
 use segno_model::record::{Body, Compaction, CompactionState, Text};
 use segno_model::store::{Level, SessionLog, StoreError};
 use summarise::Summarised;
+pub(crate) use tight::Tight;
 
 /// What a compaction came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +122,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             || !self.env.compaction.auto
             || self.env.stop.kind().is_some()
             || self.used_up().is_some()
+            || !self.tight.may_try_again(self.requests)
         {
             return Ok(false);
         }
