@@ -24,7 +24,7 @@ use futures_util::stream::FuturesUnordered;
 use segno_model::compaction;
 use segno_model::record::{
     Action, Approval, ApprovalState, BlobRef, Block, Body, Child, ChildState, Established,
-    InputFate, Message, Outcome, ReplayClass, Task, ToolCall, ToolMessage,
+    InputFate, Message, Outcome, ReplayClass, Task, ToolCall,
 };
 use segno_model::store::{Level, SessionLog};
 use segno_model::{Record, Seq};
@@ -372,27 +372,9 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             output = ToolOutput::failed(TASK_TOO_LARGE);
         }
         self.fit_window(&mut output, call_seq);
-        while let Err(error) = blobs::store_large(self.session.log_mut(), &mut output.content).await
-        {
-            self.wait_for_room(error).await?;
-        }
-        let whole = match &output.whole {
-            Some(bytes) => Some(self.put_blob(bytes).await?),
-            None => None,
-        };
-        let result = ToolMessage {
-            call_id: call.id.clone(),
-            call_seq: Some(call_seq),
-            name: call.name.clone(),
-            content: output.content,
-            whole,
-            is_error: output.is_error,
-            outcome: output.outcome,
-            established,
-            background: output.background,
-        };
+        let of = fit::ResultOf { call_id: &call.id, call_seq, tool: &call.name, established };
         let fitted = loop {
-            match fit::result(self.session.log_mut(), result.clone()).await {
+            match fit::output(self.session.log_mut(), &of, &mut output).await {
                 Ok(body) => break body,
                 Err(error) => self.wait_for_room(error).await?,
             }

@@ -5,8 +5,11 @@
 //! not: change what fits.
 
 use crate::blobs;
+use crate::tools::ToolOutput;
 use segno_model::batch::MAX_LINE_BYTES;
-use segno_model::record::{AssistantBlock, AssistantMessage, BlobRef, Body, Message, ToolMessage};
+use segno_model::record::{
+    AssistantBlock, AssistantMessage, BlobRef, Body, Established, Message, ToolMessage,
+};
 use segno_model::store::{SessionLog, StoreError};
 use segno_model::{Seq, Timestamp, line};
 use std::collections::BTreeSet;
@@ -144,6 +147,44 @@ fn shorten_piece(content: &mut [AssistantBlock], i: usize) -> Option<usize> {
 
 fn encoded_bytes(block: &AssistantBlock) -> usize {
     serde_json::to_vec(block).map_or(usize::MAX / 4, |json| json.len())
+}
+
+/// Whose result it is.
+pub(crate) struct ResultOf<'a> {
+    pub(crate) call_id: &'a str,
+    pub(crate) call_seq: Seq,
+    pub(crate) tool: &'a str,
+    /// Who says so.
+    pub(crate) established: Established,
+}
+
+/// What a tool gave, as a result that can be recorded: what is large goes into blobs first. It can be asked for
+/// again when the store refused.
+///
+/// # Errors
+/// As the store.
+pub(crate) async fn output<L: SessionLog>(
+    log: &mut L,
+    of: &ResultOf<'_>,
+    output: &mut ToolOutput,
+) -> Result<Body, StoreError> {
+    blobs::store_large(log, &mut output.content).await?;
+    let whole = match &output.whole {
+        Some(bytes) => Some(blobs::store_bytes(log, bytes).await?),
+        None => None,
+    };
+    let message = ToolMessage {
+        call_id: of.call_id.to_owned(),
+        call_seq: Some(of.call_seq),
+        name: of.tool.to_owned(),
+        content: output.content.clone(),
+        whole,
+        is_error: output.is_error,
+        outcome: output.outcome,
+        established: of.established,
+        background: output.background.clone(),
+    };
+    result(log, message).await
 }
 
 /// Makes a result fit whose parts are too many: they become one blob.

@@ -7,12 +7,12 @@
 use crate::effects::of_call;
 use crate::recovery::{self, Established, Then};
 use crate::session::Session;
-use crate::{Begun, Settlement, ToolOutput, ToolPlan, Tools, Verdict, blobs, fit};
+use crate::{Begun, Settlement, ToolOutput, ToolPlan, Tools, Verdict, fit};
 use segno_model::checkpoint::OpenAction;
 use segno_model::context::Unanswered;
 use segno_model::record::{
     Action, AssistantBlock, AssistantMessage, Body, Established as Source, Message, ModelRef,
-    Outcome, ReplayClass, StopReason, ToolCall, ToolMessage,
+    Outcome, ReplayClass, StopReason, ToolCall,
 };
 use segno_model::store::{Level, Owner, SessionLog, StoreError};
 use segno_model::{Record, Seq, Standing};
@@ -178,24 +178,14 @@ impl<L: SessionLog> Session<L> {
         action: &Action,
         mut output: ToolOutput,
     ) -> Result<Vec<Body>, StoreError> {
-        blobs::store_large(self.log_mut(), &mut output.content).await?;
-        let whole = match &output.whole {
-            Some(bytes) => Some(blobs::store_bytes(self.log_mut(), bytes).await?),
-            None => None,
-        };
         let unknown = output.outcome == Outcome::Unknown;
-        let result = ToolMessage {
-            call_id: action.call_id.clone(),
-            call_seq: Some(action.call_seq),
-            name: action.tool.clone(),
-            content: output.content,
-            whole,
-            is_error: output.is_error,
-            outcome: output.outcome,
+        let of = fit::ResultOf {
+            call_id: &action.call_id,
+            call_seq: action.call_seq,
+            tool: &action.tool,
             established: if unknown { Source::Recovery } else { Source::Traces },
-            background: output.background,
         };
-        let mut found = vec![fit::result(self.log_mut(), result).await?];
+        let mut found = vec![fit::output(self.log_mut(), &of, &mut output).await?];
         let child = output.child.map(|child| of_call(*child, &action.call_id, action.call_seq));
         found.extend(child);
         Ok(found)

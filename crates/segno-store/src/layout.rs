@@ -195,12 +195,10 @@ impl Layout {
 
     /// Every directory that is named like a session and has a log; within a month in the order of the ids.
     pub(crate) fn all<D: Disk>(&self, disk: &D) -> Result<Vec<Found>, StoreError> {
-        let (mut found, mut months) = (Vec::new(), directories(disk, &self.sessions())?);
+        let mut months = directories(disk, &self.sessions())?;
         months.sort_unstable();
-        for month in months {
-            found.extend(sessions_in(disk, &self.sessions().join(month))?);
-        }
-        Ok(found)
+        let dirs = months.into_iter().map(|month| self.sessions().join(month)).collect::<Vec<_>>();
+        sessions_below(disk, &dirs)
     }
 }
 
@@ -236,15 +234,31 @@ impl Found {
 
 /// The sessions that lie directly in a directory, in the order of their ids.
 pub(crate) fn sessions_in<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Found>, StoreError> {
-    let mut ids = ids_in(disk, dir)?;
-    ids.sort_unstable();
-    let metas = disk.metas(dir, &ids, LOG);
-    let (mut found, within) = (Vec::with_capacity(ids.len()), Arc::from(dir));
-    for (id, meta) in ids.into_iter().zip(metas) {
-        match if_any(meta) {
-            Ok(Some(meta)) => found.push(Found { id, within: Arc::clone(&within), meta }),
-            Ok(None) => {}
-            Err(e) => return Err(store_error("looking at", &dir.join(id.as_str()).join(LOG), e)),
+    sessions_below(disk, &[dir.to_owned()])
+}
+
+/// The same of several directories, one behind the other. Their logs are looked at all together, so that
+/// many directories with few sessions each keep all processors busy too.
+fn sessions_below<D: Disk>(disk: &D, dirs: &[PathBuf]) -> Result<Vec<Found>, StoreError> {
+    let mut named = Vec::with_capacity(dirs.len());
+    for dir in dirs {
+        let mut ids = ids_in(disk, dir)?;
+        ids.sort_unstable();
+        named.push((dir.as_path(), ids));
+    }
+    let asked: Vec<_> = named.iter().map(|(dir, ids)| (*dir, ids.as_slice())).collect();
+    let mut metas = disk.metas_in(&asked, LOG).into_iter();
+    let mut found = Vec::with_capacity(metas.len());
+    for (dir, ids) in named {
+        let within = Arc::from(dir);
+        for (id, meta) in ids.into_iter().zip(metas.by_ref()) {
+            match if_any(meta) {
+                Ok(Some(meta)) => found.push(Found { id, within: Arc::clone(&within), meta }),
+                Ok(None) => {}
+                Err(e) => {
+                    return Err(store_error("looking at", &dir.join(id.as_str()).join(LOG), e));
+                }
+            }
         }
     }
     Ok(found)

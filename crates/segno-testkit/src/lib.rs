@@ -7,6 +7,9 @@ pub mod scripted_model;
 pub mod sessions;
 pub mod sim_clock;
 pub mod sim_disk;
+mod skip;
 pub mod store_suite;
 pub mod strict_store;
 pub mod ticket_service;
+
+pub use skip::{SKIPS, skipped};

@@ -15,7 +15,7 @@ use std::fs::{self, File, OpenOptions};
 use std::future::Future;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::{Command, Stdio};
 use std::task::{Context, Poll, Waker};
@@ -149,19 +149,28 @@ pub(crate) fn scan(home: &Path) -> Done<Vec<Row>> {
 /// How many sessions are listed.
 const MANY: usize = 10_000;
 
+/// Over how many months they are spread.
+const MONTHS: usize = 24;
+
+/// A home with many sessions, as years of use leave it; the directory of the months.
+pub(crate) fn used(home: &Path) -> Done<PathBuf> {
+    let shape = Shape { turns: 2, ..Shape::default() };
+    let months = home.join("sessions");
+    for n in 0..MANY {
+        let id = UuidIds.session_id();
+        let month = n * MONTHS / MANY;
+        let dir = months.join(format!("20{}-{:02}", 25 + month / 12, 1 + month % 12));
+        let dir = dir.join(id.as_str());
+        fs::create_dir_all(&dir)?;
+        fs::write(dir.join("log.jsonl"), sessions::log_bytes(&id, shape))?;
+    }
+    Ok(months)
+}
+
 /// The list of many sessions: cold (no catalog), and warm against looking at each log once.
 pub(crate) fn list(home: &Path) -> Done<Vec<Row>> {
     let store = FileStore::new(RealDisk, home);
-    let shape = Shape { turns: 2, ..Shape::default() };
-    let (id, _) = put_log(&store, shape)?;
-    let first = store.log_path(&id)?;
-    let month = first.ancestors().nth(2).ok_or("a log lies in a month's directory")?;
-    for _ in 1..MANY {
-        let id = UuidIds.session_id();
-        let dir = month.join(id.as_str());
-        fs::create_dir(&dir)?;
-        fs::write(dir.join("log.jsonl"), sessions::log_bytes(&id, shape))?;
-    }
+    let months = used(home)?;
     let catalog = home.join("catalog.sqlite");
     let (cold, rows) = timed(|| listed(&catalog, &store));
     rows?;
@@ -170,7 +179,7 @@ pub(crate) fn list(home: &Path) -> Done<Vec<Row>> {
         let (took, rows) = timed(|| listed(&catalog, &store));
         rows?;
         pairs.ours.push(took);
-        let (took, seen) = timed(|| look_at_each(month));
+        let (took, seen) = timed(|| look_at_each(&months));
         seen?;
         pairs.floor.push(took);
     }
@@ -199,9 +208,11 @@ fn listed(catalog: &Path, store: &FileStore<RealDisk>) -> Done<()> {
     if rows == MANY { Ok(()) } else { Err(format!("{rows} rows").into()) }
 }
 
-fn look_at_each(month: &Path) -> Done<()> {
-    for entry in fs::read_dir(month)? {
-        fs::metadata(entry?.path().join("log.jsonl"))?;
+fn look_at_each(months: &Path) -> Done<()> {
+    for month in fs::read_dir(months)? {
+        for entry in fs::read_dir(month?.path())? {
+            fs::metadata(entry?.path().join("log.jsonl"))?;
+        }
     }
     Ok(())
 }

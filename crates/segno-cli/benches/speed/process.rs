@@ -4,6 +4,7 @@
 //! measure what a process does inside.
 
 use crate::Done;
+use crate::logs;
 use crate::logs::{now, put_log};
 use crate::measure::{Pairs, Row, median, show, timed};
 use segno_model::SessionId;
@@ -107,21 +108,38 @@ fn this(args: &[&str]) -> Done<Command> {
     Ok(command)
 }
 
-/// The command in an empty home.
+/// The command in an empty home, and the list in a used one.
 pub(crate) fn start(home: &Path) -> Done<Vec<Row>> {
-    fs::create_dir_all(home)?;
-    let mut rows = Vec::new();
-    for arg in ["--version", "list"] {
-        let (mut times, mut nothing) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            let mut segno = Command::new(env!("CARGO_BIN_EXE_segno"));
-            segno.arg(arg).env("SEGNO_HOME", home);
-            times.push(run(segno)?.0);
-            nothing.push(run(this(&[NOTHING])?)?.0);
+    let (empty, used) = (home.join("empty"), home.join("used"));
+    fs::create_dir_all(&empty)?;
+    logs::used(&used)?;
+    let rows = [
+        started(&["--version"], &empty, "--version", Duration::from_millis(10))?,
+        started(&["list"], &empty, "list", Duration::from_millis(10))?,
+        started(
+            &["list", "--all"],
+            &used,
+            "list --all, 10000 sessions",
+            Duration::from_millis(50),
+        )?,
+    ];
+    fs::remove_dir_all(home)?;
+    Ok(rows.into())
+}
+
+/// From the start of a command to its first output; the user has no sessions of other agents.
+fn started(args: &[&str], home: &Path, what: &str, budget: Duration) -> Done<Row> {
+    let (mut times, mut nothing) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let mut segno = Command::new(env!("CARGO_BIN_EXE_segno"));
+        segno.args(args).env("SEGNO_HOME", home).env("HOME", home).current_dir(home);
+        let took = run(segno)?.0;
+        // The first one makes the catalog.
+        if round > 0 {
+            times.push(took);
         }
-        let figure = format!("(an empty program: {})", show(median(nothing)));
-        let what = format!("start to first output, segno {arg}");
-        rows.push(Row::time(&what, median(times), Duration::from_millis(10), figure));
+        nothing.push(run(this(&[NOTHING])?)?.0);
     }
-    Ok(rows)
+    let figure = format!("(an empty program: {})", show(median(nothing)));
+    Ok(Row::time(&format!("start to first output, segno {what}"), median(times), budget, figure))
 }

@@ -150,11 +150,7 @@ pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// Says why a test cannot tell anything here.
-#[expect(clippy::print_stderr, reason = "a test talks to whoever runs it")]
-pub(crate) fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
-}
+pub(crate) use segno_testkit::skipped;
 
 /// Runs a future of the store to its end.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {

@@ -122,7 +122,19 @@ pub trait Disk: std::fmt::Debug + Clone + Send + Sync + 'static {
         folders: &[N],
         file: &str,
     ) -> Vec<io::Result<Meta>> {
-        folders.iter().map(|folder| self.meta(&dir.join(folder.as_ref()).join(file))).collect()
+        self.metas_in(&[(dir, folders)], file)
+    }
+
+    /// The same in several directories, all of them at once: one list behind the other.
+    fn metas_in<N: AsRef<str> + Sync>(
+        &self,
+        dirs: &[(&Path, &[N])],
+        file: &str,
+    ) -> Vec<io::Result<Meta>> {
+        let below = |(dir, folders): &(&Path, &[N])| -> Vec<io::Result<Meta>> {
+            folders.iter().map(|name| self.meta(&dir.join(name.as_ref()).join(file))).collect()
+        };
+        dirs.iter().flat_map(below).collect()
     }
 
     /// The numbers of all files on which somebody has a lock now, or none where that is not known for

@@ -108,14 +108,16 @@ impl Disk for RealDisk {
         fs::metadata(path).map(|found| meta_of(&found))
     }
 
-    fn metas<N: AsRef<str> + Sync>(
+    fn metas_in<N: AsRef<str> + Sync>(
         &self,
-        dir: &Path,
-        folders: &[N],
+        dirs: &[(&Path, &[N])],
         file: &str,
     ) -> Vec<io::Result<Meta>> {
-        let open = File::open(dir);
-        in_parallel(folders, |folder| match &open {
+        let open: Vec<_> = dirs.iter().map(|(dir, _)| (*dir, File::open(dir))).collect();
+        let places = open.iter().zip(dirs);
+        let places = places.flat_map(|(open, (_, folders))| folders.iter().map(move |n| (open, n)));
+        let places: Vec<_> = places.collect();
+        in_parallel(&places, |((dir, open), folder)| match open {
             Ok(open) => stat_below(open, &format!("{}/{file}", folder.as_ref())),
             Err(_) => self.meta(&dir.join(folder.as_ref()).join(file)),
         })
