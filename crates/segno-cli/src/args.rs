@@ -12,7 +12,7 @@ pub use inputs::{AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use looking::{
     CheckArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy, StatusArgs,
 };
-pub use tending::{ContextAction, ContextArgs, EraseArgs};
+pub use tending::{ContextAction, ContextArgs, EraseArgs, PruneArgs, PruneKind};
 
 use crate::error::{CliError, capitalised};
 use crate::terminal::clean;
@@ -264,6 +264,8 @@ pub enum Command {
     Delete(DeleteArgs),
     /// What is in the trash, and what becomes of it; nothing leaves it by itself
     Trash(TrashArgs),
+    /// Show what takes room, and remove what is named: trash, blobs of no use, what was left behind
+    Prune(PruneArgs),
     /// Tell a session that its project's directory has moved
     Relocate(RelocateArgs),
     /// List the models that can be used now, and how to set up one
@@ -296,6 +298,7 @@ impl Command {
             Self::Status(args) => args.json,
             Self::Context(args) => args.json,
             Self::Erase(args) => args.json,
+            Self::Prune(args) => args.json,
             Self::Repair(args) => args.json,
             // Whoever started it reads why it could not work.
             Self::WorkOff(_) => true,

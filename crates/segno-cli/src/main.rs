@@ -79,6 +79,7 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
         Command::Repair(args) => commands::repair::repair(args, &place()?, screen).await,
         Command::Fork(args) => commands::fork::fork(args, &place()?, screen).await,
         Command::Context(args) => commands::context::context(args, &place()?, screen).await,
+        Command::Prune(args) => commands::prune::prune(args, &place()?, screen).await,
         Command::Erase(args) => commands::erase::erase(args, &place()?, screen).await,
         Command::Name(args) => commands::name::name(args, &place()?, screen).await,
         Command::Export(args) => commands::export::export(args, &place()?, screen).await,

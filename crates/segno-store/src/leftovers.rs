@@ -64,7 +64,18 @@ pub(crate) fn sweep_forks<D: Disk>(disk: &D, layout: &Layout) {
     }
 }
 
-fn sweep_fork<D: Disk>(disk: &D, building: &SessionDir) -> io::Result<()> {
+/// The forks in a month's directory whose builders are gone.
+pub(crate) fn abandoned_forks<D: Disk>(disk: &D, month: &Path) -> Vec<String> {
+    let abandoned = |name: &String| {
+        let log = SessionDir::new(month.join(name)).log();
+        // Without a log, one is about to be made, or was about to be.
+        !disk.open_read(&log).and_then(|file| file.is_locked()).unwrap_or(false)
+    };
+    directories(disk, month).filter(|name| name.starts_with(FORK)).filter(abandoned).collect()
+}
+
+/// Removes one fork if its builder is gone.
+pub(crate) fn sweep_fork<D: Disk>(disk: &D, building: &SessionDir) -> io::Result<()> {
     let path = building.log();
     let file = match disk.open_read(&path) {
         Ok(file) => file,

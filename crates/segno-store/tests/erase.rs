@@ -267,6 +267,11 @@ fn power_lost_at_any_change_of_an_erasure_leaves_one_log_whole() {
             let is_new = judge(&disk, &before, &gone, &what);
             assert!(is_new || !done, "{what}: an erasure that was done is undone");
             *(if is_new { &mut new } else { &mut old }) += 1;
+            // Cut short again, and finished only by a third process.
+            disk.stop_before_change((n * 7 + i as u64 * 5) % (changes + 1));
+            let _ = erase(&disk, &seqs);
+            let disk = if i % 2 == 0 { disk.crash() } else { disk.kill() };
+            judge(&disk, &before, &gone, &format!("{what}, again"));
             erase(&disk, &seqs).unwrap_or_else(|e| panic!("{what}: again: {e}"));
             assert!(judge(&disk, &before, &gone, &what));
             assert_eq!(holders(&disk), Vec::<PathBuf>::new(), "{what}");

@@ -2,7 +2,7 @@
 //!
 //! Responsible for: their shape and help texts. Must not: decide anything.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// `segno context`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -64,4 +64,42 @@ pub struct EraseArgs {
     /// Print JSON; without --yes only what would be done
     #[arg(long)]
     pub json: bool,
+}
+
+/// `segno prune`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PruneArgs {
+    /// What to remove; without it, everything that takes room is shown and nothing removed
+    pub kind: Option<PruneKind>,
+
+    /// Only of these sessions
+    #[arg(value_name = "SESSION")]
+    pub sessions: Vec<String>,
+
+    /// Only show it
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Do it without asking
+    #[arg(long)]
+    pub yes: bool,
+
+    /// Print JSON; without --yes nothing is removed
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PruneKind {
+    /// Deleted sessions
+    Trash,
+    /// Blobs that no record refers to
+    Blobs,
+    /// Files of commands that no record names
+    Commands,
+    /// Torn or damaged bytes that were kept
+    SetAside,
+    /// What killed processes left behind
+    Leftovers,
 }

@@ -19,6 +19,7 @@ pub mod interactive;
 pub mod list;
 pub mod models;
 pub mod name;
+pub mod prune;
 pub mod relocate;
 pub mod repair;
 pub mod resume;

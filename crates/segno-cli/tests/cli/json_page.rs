@@ -66,6 +66,7 @@ fn the_page_shows_what_the_commands_print() {
         ("context-edit", &["context", "last", "omit", "1", "--json"]),
         ("context-list", &["context", "last", "list", "--json"]),
         ("erase", &["erase", "last", "1", "--json"]),
+        ("prune", &["prune", "--json"]),
         ("search", &["search", "fix", "parser", "--json"]),
         ("sources", &["sources", "--json"]),
         ("stats", &["stats", "--json"]),

@@ -34,6 +34,7 @@ mod picker;
 mod place;
 mod power_loss;
 mod prompt;
+mod prune;
 mod random;
 mod repair;
 mod rewind;

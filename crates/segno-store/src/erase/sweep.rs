@@ -9,12 +9,12 @@ use crate::durable::{remove_tree, sync_dir};
 use crate::error::{store_error, write_error};
 use crate::layout::SessionDir;
 use crate::leftovers;
+use crate::prune::command_of;
 use crate::reading::LogFile;
 use crate::store::FileStore;
 use segno_model::erase::blobs_in;
 use segno_model::store::StoreError;
 use segno_model::{Body, SessionId};
-use serde::Deserialize;
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -56,6 +56,8 @@ pub(super) fn unreferenced<D: Disk>(
     removed: &mut Removed,
 ) -> Result<(), StoreError> {
     let disk = store.disk();
+    // A process that was killed may have exchanged the logs and not have made that durable.
+    sync_dir(disk, dir.path())?;
     let (mut blobs, mut commands) = (HashSet::new(), HashSet::new());
     sound(&LogFile::open(store, dir, id)?, &mut |record| {
         blobs.extend(blobs_in(&record.line).map(str::to_owned));
@@ -85,15 +87,6 @@ pub(super) fn unreferenced<D: Disk>(
         sync_dir(disk, &dir.actions())?;
     }
     sync_dir(disk, dir.path())
-}
-
-/// The directory that an intent names, by the rules of supervised commands.
-fn command_of(probe: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Probe {
-        action: String,
-    }
-    serde_json::from_str::<Probe>(probe).ok().map(|probe| probe.action)
 }
 
 /// Whether a command's supervisor lives.
