@@ -6,7 +6,9 @@
 use crate::surroundings::{self, Due, Surroundings};
 use segno_model::Record;
 use segno_model::compaction::{Settings, Window};
-use segno_model::record::{Body, CompactionState, Message, ModelRef, UserMessage};
+use segno_model::record::{
+    BlobRef, Body, CompactionState, Environment, Message, ModelRef, UserMessage,
+};
 use segno_model::store::{Clock, Owner, SessionLog, StoreError};
 use segno_runtime::{
     CompactError, Compacted, Finished, InboxSource, Limits, Model, ModelError, Observer,
@@ -170,38 +172,68 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
         let begins = begins(&self.session.records());
         let specs = self.tools.specs();
         let due = surroundings::decide(&self.surroundings, &specs, in_force.as_ref(), begins);
-        match due {
-            Due::Fresh(mut environment) => {
-                let text = self.surroundings.system.clone();
-                let head: String = text.chars().take(SYSTEM_HEAD_CHARS).collect();
-                let blob = self.session.log_mut().put_blob(text.as_bytes(), &head).await?;
-                environment.system = Some(blob);
-                self.session.note_environment(environment);
-                Ok(text)
-            }
-            Due::Nothing => self.prompt_in_force(in_force.and_then(|e| e.system)).await,
-            Due::Kept { environment, notice } => {
-                let system = environment.system.clone();
-                self.session.note_environment(environment);
-                if let Some(text) = notice {
-                    let message = Message::User(UserMessage::notice("instructions", text));
-                    self.session.queue(Body::Message(Box::new(message)));
-                }
-                self.prompt_in_force(system).await
-            }
+        match (due, in_force) {
+            (Due::Fresh(environment), _) => self.take_prompt(environment).await,
+            (Due::Nothing, None) => Ok(self.surroundings.system.clone()),
+            (Due::Nothing, Some(environment)) => self.keep_prompt(environment, None).await,
+            (Due::Kept { environment, notice }, _) => self.keep_prompt(environment, notice).await,
         }
     }
 
-    /// The stored prompt; today's when its blob is gone, because a request must go on.
-    async fn prompt_in_force(
-        &self,
-        blob: Option<segno_model::record::BlobRef>,
+    /// Today's prompt holds from here on.
+    async fn take_prompt(&mut self, mut environment: Environment) -> Result<String, AgentError> {
+        let text = self.surroundings.system.clone();
+        let head: String = text.chars().take(SYSTEM_HEAD_CHARS).collect();
+        let blob = self.session.log_mut().put_blob(text.as_bytes(), &head).await?;
+        environment.system = Some(blob);
+        self.session.note_environment(environment);
+        Ok(text)
+    }
+
+    /// The stored prompt; today's when its blob is gone.
+    async fn prompt_in_force(&self, blob: Option<BlobRef>) -> String {
+        let stored = match blob {
+            Some(blob) => self.session.log().blob(&blob).await.ok(),
+            None => None,
+        };
+        let stored = stored.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        stored.unwrap_or_else(|| self.surroundings.system.clone())
+    }
+
+    /// The prompt goes on that the conversation began with. Where its blob is missing or damaged, today's takes
+    /// its place, which is recorded and said, because a request must go on.
+    async fn keep_prompt(
+        &mut self,
+        environment: Environment,
+        notice: Option<String>,
     ) -> Result<String, AgentError> {
-        let Some(blob) = blob else { return Ok(self.surroundings.system.clone()) };
-        match self.session.log().blob(&blob).await {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(_) => Ok(self.surroundings.system.clone()),
+        let mut said: Vec<String> = notice.into_iter().collect();
+        let stored = match &environment.system {
+            Some(blob) => self.session.log().blob(blob).await.map_err(|_| blob.blob.clone()),
+            None => Ok(self.surroundings.system.clone().into_bytes()),
+        };
+        let text = match stored {
+            Ok(bytes) => {
+                self.session.note_environment(environment);
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+            Err(lost) => {
+                let text = self.take_prompt(environment).await?;
+                if lost != segno_model::sha256_hex(text.as_bytes()) {
+                    let name = lost.get(..16).unwrap_or(&lost);
+                    said.push(format!(
+                        "The system prompt that this session had is missing or damaged (blob {name}). \
+                         Today's holds from here on."
+                    ));
+                }
+                text
+            }
+        };
+        if !said.is_empty() {
+            let message = Message::User(UserMessage::notice("instructions", said.join("\n\n")));
+            self.session.queue(Body::Message(Box::new(message)));
         }
+        Ok(text)
     }
 
     /// Replaces the history in the context by a summary; the user's own words stay while they fit.
@@ -220,7 +252,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
     ) -> Result<Compacted, AgentError> {
         // What changed around it is told with the next input, and not before it is known that there is one.
         let in_force = self.session.state().in_force.environment.as_ref();
-        let system = self.prompt_in_force(in_force.and_then(|e| e.system.clone())).await?;
+        let system = self.prompt_in_force(in_force.and_then(|e| e.system.clone())).await;
         let env = self.env(name, &system, stop);
         Ok(compact(&mut self.session, model, &self.tools, env, focus, observer).await?)
     }

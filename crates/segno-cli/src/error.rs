@@ -217,7 +217,9 @@ impl From<ModelError> for CliError {
             ),
             ModelErrorKind::Refused | ModelErrorKind::Thinking => (
                 "The model refused the request.",
-                "Another model may take it: --model PROVIDER/ID.",
+                "`segno show --context SESSION` shows what is sent and `segno context SESSION omit SEQ` leaves \
+                 a record out; `/compact` makes a summary of all; another model may take it as it is: \
+                 --model PROVIDER/ID.",
             ),
         };
         Self::new(ExitCode::Model, sentence).because(error.message).next(next)

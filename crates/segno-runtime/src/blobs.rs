@@ -138,6 +138,7 @@ async fn resolve_blocks<L: SessionLog>(log: &L, blocks: &mut [Block]) {
             continue;
         };
         let Text::Blob(blob) = value else { continue };
+        let blob = &blob.clone();
         let read = log.blob(blob).await;
         match (&mut *block, read) {
             (Block::Text { text }, Ok(bytes)) => {
@@ -147,11 +148,25 @@ async fn resolve_blocks<L: SessionLog>(log: &L, blocks: &mut [Block]) {
                 let encoded = STANDARD.encode(bytes);
                 *data = Text::Inline(encoded);
             }
-            (other, _) => {
-                let head = if let Block::Text { text } = other { text.head() } else { "" };
-                let note = "[The rest of this content is no longer available.]";
-                *block = Block::text(format!("{head}{note}"));
+            (Block::Text { text }, Err(_)) => {
+                let head = text.head();
+                let name = short(blob);
+                let note =
+                    format!("{head}\n[The rest of this text is missing or damaged: blob {name}.]");
+                *block = Block::text(note);
             }
+            (Block::Image { media_type, .. }, Err(_)) => {
+                let name = short(blob);
+                *block = Block::text(format!(
+                    "[An image ({media_type}) is missing or damaged: blob {name}.]"
+                ));
+            }
+            (Block::Unknown, _) => {}
         }
     }
+}
+
+/// A blob as people and `segno check` name it.
+fn short(blob: &BlobRef) -> &str {
+    blob.blob.get(..16).unwrap_or(&blob.blob)
 }

@@ -2,9 +2,9 @@
 //!
 //! Responsible for: the events, and which of them may be believed. Must not: format anything.
 
-use crate::{Progress, StreamEvent};
-use segno_model::Record;
+use crate::{Progress, RefusedPart, StreamEvent};
 use segno_model::record::ToolCall;
+use segno_model::{Record, Seq};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -24,6 +24,16 @@ pub enum Event<'a> {
         reason: &'a str,
         /// After this many milliseconds.
         wait_ms: u64,
+    },
+    /// The provider refused something that is left out from here on; the request is made again at once. The
+    /// edits that say so are recorded.
+    LeftOut {
+        /// The records; none when the model takes no images at all.
+        seqs: &'a [Seq],
+        /// What of them.
+        part: RefusedPart,
+        /// What the provider said.
+        reason: &'a str,
     },
     /// A call starts to run.
     ToolStarted(&'a ToolCall),

@@ -16,6 +16,7 @@ mod inbox;
 mod limits;
 mod model;
 mod recovery;
+mod refusal;
 mod retry;
 mod run;
 mod session;
@@ -31,7 +32,9 @@ pub use event::{CompactionCause, CompactionEvent, Event, Observer};
 pub use inbox::{Attended, Due, InboxSource, StoreInbox, Waiting};
 pub use limits::{Limits, Price, SpendLimit};
 
-pub use model::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};
+pub use model::{
+    Model, ModelError, ModelErrorKind, ModelRequest, Refusal, RefusedPart, StreamEvent,
+};
 pub use recovery::INTERRUPTED;
 pub use retry::RetryPolicy;
 pub use run::{Finished, RunEnv, RunError, Sleep, run};

@@ -4,10 +4,10 @@
 //! run loop retries, because each attempt is a `request` record of its own).
 
 use crate::ToolSpec;
-use segno_model::SessionId;
 use segno_model::compaction::Window;
 use segno_model::context::ContextMessage;
 use segno_model::record::{AssistantMessage, ModelRef};
+use segno_model::{Seq, SessionId};
 use std::future::Future;
 
 /// One model call.
@@ -55,6 +55,38 @@ pub struct ModelError {
     pub message: String,
     /// How long the provider asks to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// What a refusal is about, as far as it can be told.
+    pub refusal: Option<Refusal>,
+}
+
+impl ModelError {
+    /// A failure that says no more than its kind and a sentence.
+    #[must_use]
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after_ms: None, refusal: None }
+    }
+}
+
+/// What a refusal is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// The record, if the provider says where.
+    pub seq: Option<Seq>,
+    /// What of it.
+    pub part: RefusedPart,
+}
+
+/// What was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusedPart {
+    /// Signed reasoning.
+    Thinking,
+    /// An image.
+    Images,
+    /// Any image: the model takes none. Whoever said so sends none any more.
+    AnyImage,
+    /// Something else.
+    Other,
 }
 
 /// Kinds of failure, by what can be done.

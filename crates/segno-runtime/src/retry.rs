@@ -1,8 +1,9 @@
 //! When a failed model call is tried again.
 //!
-//! Responsible for: one pure decision. Must not: wait (the caller's timer does) or count across runs.
+//! Responsible for: one pure decision. Must not: wait (the caller's timer does), count across
+//! runs, or change a request that was refused (that is [`crate::refusal`]).
 
-use crate::{ModelError, ModelErrorKind};
+use crate::ModelError;
 
 /// How often, and how long between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,22 +27,12 @@ impl Default for RetryPolicy {
 pub(crate) enum Next {
     /// Wait, then the same request again.
     Retry { wait_ms: u64 },
-    /// The request again without signed reasoning, at once.
-    WithoutThinking,
     /// Give up.
     Fail,
 }
 
 /// Decides about the failure of call number `attempt` (from 1).
-pub(crate) fn decide(
-    policy: RetryPolicy,
-    attempt: u32,
-    thinking_dropped: bool,
-    error: &ModelError,
-) -> Next {
-    if error.kind == ModelErrorKind::Thinking && !thinking_dropped {
-        return Next::WithoutThinking;
-    }
+pub(crate) fn decide(policy: RetryPolicy, attempt: u32, error: &ModelError) -> Next {
     if !error.kind.is_retryable() || attempt >= policy.max_attempts {
         return Next::Fail;
     }
@@ -53,28 +44,27 @@ pub(crate) fn decide(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ModelErrorKind::{Broken, Busy, Key, Refused, Thinking, TooLong};
+    use crate::ModelErrorKind::{Broken, Busy, Key, Refused, Thinking, TooLong};
 
     /// Covers: #46.
     #[test]
     fn the_table() {
         let policy = RetryPolicy { max_attempts: 3, first_wait_ms: 100, longest_wait_ms: 250 };
         let cases = [
-            (Busy, 1, false, None, Next::Retry { wait_ms: 100 }),
-            (Busy, 2, false, None, Next::Retry { wait_ms: 200 }),
-            (Busy, 2, true, Some(7), Next::Retry { wait_ms: 7 }),
-            (Busy, 1, false, Some(9_999), Next::Retry { wait_ms: 250 }),
-            (Busy, 3, false, None, Next::Fail),
-            (Broken, 1, false, None, Next::Retry { wait_ms: 100 }),
-            (Key, 1, false, None, Next::Fail),
-            (TooLong, 1, false, None, Next::Fail),
-            (Refused, 1, false, None, Next::Fail),
-            (Thinking, 3, false, None, Next::WithoutThinking),
-            (Thinking, 1, true, None, Next::Fail),
+            (Busy, 1, None, Next::Retry { wait_ms: 100 }),
+            (Busy, 2, None, Next::Retry { wait_ms: 200 }),
+            (Busy, 2, Some(7), Next::Retry { wait_ms: 7 }),
+            (Busy, 1, Some(9_999), Next::Retry { wait_ms: 250 }),
+            (Busy, 3, None, Next::Fail),
+            (Broken, 1, None, Next::Retry { wait_ms: 100 }),
+            (Key, 1, None, Next::Fail),
+            (TooLong, 1, None, Next::Fail),
+            (Refused, 1, None, Next::Fail),
+            (Thinking, 1, None, Next::Fail),
         ];
-        for (kind, attempt, dropped, retry_after_ms, expected) in cases {
-            let error = ModelError { kind, message: String::new(), retry_after_ms };
-            assert_eq!(decide(policy, attempt, dropped, &error), expected, "{kind:?} {attempt}");
+        for (kind, attempt, retry_after_ms, expected) in cases {
+            let error = ModelError { retry_after_ms, ..ModelError::new(kind, "") };
+            assert_eq!(decide(policy, attempt, &error), expected, "{kind:?} {attempt}");
         }
     }
 }

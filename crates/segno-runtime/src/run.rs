@@ -14,7 +14,7 @@ use crate::settling::cut_off;
 use crate::take_up::Answers;
 use crate::{
     Limits, Model, ModelError, ModelRequest, News, Stop, StopKind, StreamEvent, Tools, blobs, fit,
-    recovery,
+    recovery, refusal,
 };
 use segno_model::compaction::Settings;
 use segno_model::context::Context;
@@ -152,7 +152,6 @@ pub(crate) struct Driver<'a, L: SessionLog, M, T> {
     pub(crate) observer: &'a mut dyn Observer,
     pub(crate) run: u64,
     pub(crate) requests: u64,
-    thinking_dropped: bool,
     pub(crate) tight: Tight,
     /// Whether it was said that the context is large and stays so.
     pub(crate) told_large: bool,
@@ -191,7 +190,6 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
             observer,
             run: 0,
             requests: 0,
-            thinking_dropped: false,
             tight: Tight::default(),
             told_large: false,
             asked_window: false,
@@ -274,7 +272,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
 
     /// One step's model call, with its retries; each attempt is announced by a synced `request`.
     async fn ask(&mut self) -> Result<Asked, RunError> {
-        let (mut attempt, mut shortened) = (0, false);
+        let (mut attempt, mut shortened, mut refused) = (0, false, 0);
         loop {
             attempt += 1;
             self.take_inputs().await?;
@@ -294,9 +292,12 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
                 shortened = true;
                 continue;
             }
-            match retry::decide(self.env.retry, attempt, self.thinking_dropped, &error) {
+            if refused < refusal::MOST && said.is_empty() && self.leave_out_refused(&error).await? {
+                refused += 1;
+                continue;
+            }
+            match retry::decide(self.env.retry, attempt, &error) {
                 Next::Fail => return Ok(Asked::Failed(error, said)),
-                Next::WithoutThinking => self.thinking_dropped = true,
                 Next::Retry { wait_ms } => {
                     self.keep_broken(said).await?;
                     self.observer.event(Event::Retry { reason: &error.message, wait_ms });
@@ -317,7 +318,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
 
     /// A reply of which only finished text is kept; nothing when there is none.
     async fn cut_off(&mut self, said: Said, stop: StopReason) -> Result<Option<Body>, RunError> {
-        if said.text.trim().is_empty() {
+        if said.is_empty() {
             return Ok(None);
         }
         let reply = cut_off(&self.env.model, said.text, stop, said.request);
@@ -388,9 +389,6 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
 
     async fn request_context(&mut self) -> Context {
         let mut context = self.session.context(&self.env.model);
-        if self.thinking_dropped {
-            context = context.without_thinking();
-        }
         blobs::resolve(self.session.log(), &mut context).await;
         context
     }
@@ -429,7 +427,7 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         kind: StopKind,
         said: Said,
     ) -> Result<Finished, RunError> {
-        if !said.text.trim().is_empty() {
+        if !said.is_empty() {
             self.text.clone_from(&said.text);
         }
         let bodies = self.cut_off(said, StopReason::Stopped).await?.into_iter().collect();
@@ -559,6 +557,12 @@ enum Interruption {
 pub(crate) struct Said {
     request: Option<Seq>,
     text: String,
+}
+
+impl Said {
+    fn is_empty(&self) -> bool {
+        self.text.trim().is_empty()
+    }
 }
 
 /// How a run ends when the model has nothing more to do.

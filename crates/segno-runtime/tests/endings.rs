@@ -52,7 +52,7 @@ impl Model for Script {
             Comes::Reply(content) => Ok(AssistantMessage::new(&model_ref(), content)),
             Comes::Fails(text, kind) => {
                 events(StreamEvent::Text(text.to_owned()));
-                Err(ModelError { kind, message: format!("{kind:?}"), retry_after_ms: None })
+                Err(ModelError::new(kind, format!("{kind:?}")))
             }
         }
     }

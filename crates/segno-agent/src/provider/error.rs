@@ -4,7 +4,8 @@
 //! all providers. Must not: repeat a key; retry.
 
 use super::json::Object;
-use segno_runtime::{ModelError, ModelErrorKind};
+use super::places;
+use segno_runtime::{ModelError, ModelErrorKind, Refusal, RefusedPart};
 
 /// The longest piece of a provider's words that is passed on.
 const MESSAGE_CHARS: usize = 600;
@@ -37,7 +38,7 @@ pub(super) fn refused(message: String) -> ModelError {
 }
 
 pub(super) fn error(kind: ModelErrorKind, message: String) -> ModelError {
-    ModelError { kind, message, retry_after_ms: None }
+    ModelError::new(kind, message)
 }
 
 /// An error that arrived inside a stream.
@@ -107,7 +108,15 @@ fn status_error(status: u16, body: &str, retry_after_ms: Option<u64>) -> ModelEr
         ModelErrorKind::TooLong => format!("the context is too long for the model: {said_text}"),
         _ => format!("{said_text} (HTTP {status})"),
     };
-    ModelError { kind, message, retry_after_ms: retry_after_ms.or(said.retry_after_ms) }
+    // Of these a part of the request may be the reason; the rest is about keys, money and addresses.
+    let is_about = matches!(status, 400 | 404 | 415 | 422) && kind == ModelErrorKind::Refused;
+    let part = places::part(&message);
+    let is_about = is_about && (status != 404 || part == RefusedPart::AnyImage);
+    let part = if kind == ModelErrorKind::Thinking { RefusedPart::Thinking } else { part };
+    let refusal =
+        (is_about || kind == ModelErrorKind::Thinking).then_some(Refusal { seq: None, part });
+    let retry_after_ms = retry_after_ms.or(said.retry_after_ms);
+    ModelError { retry_after_ms, refusal, ..error(kind, message) }
 }
 
 /// The first row that matches, with its label.
@@ -237,6 +246,12 @@ fn said_by(object: &Object) -> Said {
         .map(|value| value.get().trim_matches('"').to_lowercase())
         .collect();
     let message = if is_web_page(&message) { WEB_PAGE.to_owned() } else { clip(&message) };
+    // OpenAI names the place beside its sentence.
+    let at = error.text("param");
+    let message = match at.is_empty() || message.contains(&at) {
+        true => message,
+        false => format!("{message} (at {at})"),
+    };
     Said { codes: codes.join(" "), message, retry_after_ms: retry_delay(&error) }
 }
 

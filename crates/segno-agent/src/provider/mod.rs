@@ -16,6 +16,7 @@ mod json;
 mod keys;
 mod openai_chat;
 mod openai_responses;
+mod places;
 pub mod sendable;
 pub(crate) mod sse;
 mod thinking;
@@ -25,16 +26,22 @@ mod wire;
 pub use discover::{Found, FoundBy, ModelInfo, discover, discover_at};
 pub(crate) use http::{cause as http_cause, client as http_client};
 pub use keys::{Credentials, KeySource, Secret};
+pub use places::Places;
 pub use window::{known_window, window};
 pub use wire::{Decoder, HttpRequest, Settings, Wire};
 
 use http::{KeyHeader, Server};
 use segno_model::compaction::Window;
 use segno_model::record::{AssistantMessage, ModelRef, endpoint_hash};
-use segno_runtime::{Model, ModelError, ModelErrorKind, ModelRequest, StreamEvent};
+use segno_runtime::{
+    Model, ModelError, ModelErrorKind, ModelRequest, Refusal, RefusedPart, StreamEvent,
+};
 use sendable::Takes;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use thinking::{Known, known};
 
 /// How long the end of a finished stream is waited for, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -153,6 +160,8 @@ pub struct Provider {
     server: Server,
     key: Option<Secret>,
     settings: Settings,
+    /// Learned from refusals: the models that take no images.
+    without_images: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Provider {
@@ -179,7 +188,7 @@ impl Provider {
                 .filter(|endpoint| *endpoint != endpoint_hash(id.default_base_url())),
             no_images: false,
         };
-        Ok(Self { id, server, key: config.key, settings })
+        Ok(Self { id, server, key: config.key, settings, without_images: Arc::default() })
     }
 
     /// Which provider it is.
@@ -194,10 +203,35 @@ impl Provider {
         self.settings.endpoint.as_deref()
     }
 
+    /// What to tell when a model does not know a thinking level: which one is used instead.
+    #[must_use]
+    pub fn thinking_note(&self, model: &str, level: &str) -> Option<String> {
+        let instead = match known(self.id.wire(), model, self.settings.is_openai, level) {
+            Known::AsIs => return None,
+            Known::Nearest(nearest) => format!("`{nearest}` is the nearest, and is used"),
+            Known::Not => "its own default is used".to_owned(),
+        };
+        Some(format!("{model} does not know the thinking level `{level}`: {instead}."))
+    }
+
     /// Whether it runs on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.server.is_local()
+    }
+
+    /// The models that are known to take no images.
+    fn without_images(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.without_images.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers of a model that it takes no images.
+    fn learn(&self, model: &str, failure: ModelError) -> ModelError {
+        let is_any_image = |refusal: Refusal| refusal.part == RefusedPart::AnyImage;
+        if failure.refusal.is_some_and(is_any_image) {
+            self.without_images().insert(model.to_owned());
+        }
+        failure
     }
 
     async fn call(
@@ -208,9 +242,14 @@ impl Provider {
         let wire = self.id.wire();
         let messages = images::fit(request.messages, &Takes::of(wire).images).await;
         let request = &ModelRequest { messages: &messages, ..*request };
-        let http_request = wire.request(request, &self.settings)?;
+        let no_images = self.without_images().contains(&request.model.id);
+        let settings = Settings { no_images, ..self.settings.clone() };
+        let http_request = wire.request(request, &settings)?;
         let mut decoder = wire.decoder(request);
-        let mut response = self.server.post(&http_request).await?;
+        let posted = self.server.post(&http_request).await;
+        let mut response = posted.map_err(|failure| {
+            self.learn(&request.model.id, http_request.places.diagnose(failure))
+        })?;
         if http::is_document(&response) {
             let mut body = Vec::new();
             while let Some(chunk) = http::next_chunk(&mut response).await? {

@@ -123,7 +123,7 @@ fn result<'a>(result: &ContextResult) -> Cow<'a, RawValue> {
 }
 
 /// A turn's items. Reasoning is refused unless what it led to follows.
-fn assistant(turn: &ContextAssistant) -> Vec<Cow<'_, RawValue>> {
+pub(super) fn assistant(turn: &ContextAssistant) -> Vec<Cow<'_, RawValue>> {
     let mut items: Vec<Cow<'_, RawValue>> = match native_items(turn) {
         Some(native) => native.into_iter().map(Cow::Borrowed).collect(),
         None => turn.content.iter().filter_map(rebuilt).collect(),

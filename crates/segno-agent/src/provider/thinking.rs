@@ -4,6 +4,7 @@
 //! family. Other words are passed on where the wire takes words. Must not: build a request.
 
 use super::error::refused;
+use super::wire::Wire;
 use segno_runtime::ModelError;
 use serde_json::{Value, json};
 
@@ -149,6 +150,83 @@ pub(super) fn gemini_version(model: &str) -> Option<(u32, u32)> {
     Some((major, numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0)))
 }
 
+/// What a level is for a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The model knows it.
+    AsIs,
+    /// This one is the nearest that it knows.
+    Nearest(&'static str),
+    /// It is nothing that could be compared; the model's own default is used.
+    Not,
+}
+
+/// Words, from little to much, each with the tokens that it stands for where tokens are compared.
+const SCALE: [(&str, u32); 7] = [
+    ("off", 0),
+    ("minimal", 1_024),
+    ("low", 4_096),
+    ("medium", 10_000),
+    ("high", 24_000),
+    ("xhigh", 48_000),
+    ("max", 96_000),
+];
+
+/// The most that a model can be told, and whether it takes a number of tokens; none for models that do not
+/// think or whose words only their server knows.
+fn most(wire: Wire, model: &str, is_openai: bool) -> Option<(&'static str, bool)> {
+    match wire {
+        Wire::Anthropic => {
+            let version = claude_version(model);
+            let adaptive = version.map_or(model.contains("claude"), |v| v >= (4, 6));
+            match version {
+                Some(v) if v < (3, 7) => None,
+                _ if adaptive => Some(("max", false)),
+                _ => Some(("high", true)),
+            }
+        }
+        Wire::OpenAiResponses => openai_reasons(model).then(|| most_of_openai(model)),
+        Wire::OpenAiChat if is_openai => openai_reasons(model).then(|| most_of_openai(model)),
+        Wire::OpenAiChat => Some(("", false)),
+        Wire::Gemini => match gemini_version(model) {
+            Some(v) if v < (2, 5) => None,
+            _ if !model.contains("gemini") => None,
+            Some(v) if v < (3, 0) => Some(("high", true)),
+            _ => Some(("high", false)),
+        },
+    }
+}
+
+/// The newest families know one word more.
+fn most_of_openai(model: &str) -> (&'static str, bool) {
+    let older = ["gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5.1"];
+    let o_series = model.starts_with('o') && model[1..].starts_with(|c: char| c.is_ascii_digit());
+    let word = if o_series || older.contains(&model) { "high" } else { "xhigh" };
+    (word, false)
+}
+
+/// What `level` is for a model: sessions change models, and each knows other words.
+pub(super) fn known(wire: Wire, model: &str, is_openai: bool, level: &str) -> Known {
+    let Some((most, takes_tokens)) = most(wire, model, is_openai) else { return Known::AsIs };
+    let place = |word: &str| SCALE.iter().position(|(known, _)| *known == word);
+    if let Ok(tokens) = level.parse::<u32>() {
+        if takes_tokens {
+            return Known::AsIs;
+        }
+        let top = place(most).unwrap_or(4);
+        let nearest =
+            SCALE[..=top].iter().min_by_key(|(_, stands_for)| stands_for.abs_diff(tokens));
+        return nearest.map_or(Known::Not, |(word, _)| Known::Nearest(word));
+    }
+    match (place(level), place(most)) {
+        // The server's own words.
+        (_, None) => Known::AsIs,
+        (None, Some(_)) => Known::Not,
+        (Some(level), Some(top)) if level > top => Known::Nearest(SCALE[top].0),
+        (Some(_), Some(_)) => Known::AsIs,
+    }
+}
+
 fn number(model: &str, level: &str) -> Result<u32, ModelError> {
     level.parse().map_err(|_| {
         refused(format!(
@@ -161,6 +239,32 @@ fn number(model: &str, level: &str) -> Result<u32, ModelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_level_of_another_model_becomes_the_nearest() {
+        let rows = [
+            (Wire::Anthropic, "claude-opus-4-7", "max", Known::AsIs),
+            (Wire::Anthropic, "claude-opus-4-7", "9000", Known::Nearest("medium")),
+            (Wire::Anthropic, "claude-opus-4-7", "deep", Known::Not),
+            (Wire::Anthropic, "claude-sonnet-4-5", "xhigh", Known::Nearest("high")),
+            (Wire::Anthropic, "claude-sonnet-4-5", "9000", Known::AsIs),
+            (Wire::Anthropic, "claude-3-5-haiku-20241022", "deep", Known::AsIs),
+            (Wire::OpenAiResponses, "gpt-5", "max", Known::Nearest("high")),
+            (Wire::OpenAiResponses, "gpt-5.2", "max", Known::Nearest("xhigh")),
+            (Wire::OpenAiResponses, "gpt-5.2", "minimal", Known::AsIs),
+            (Wire::OpenAiResponses, "o3", "0", Known::Nearest("off")),
+            (Wire::OpenAiResponses, "gpt-4.1", "deep", Known::AsIs),
+            (Wire::OpenAiChat, "qwen3", "deep", Known::AsIs),
+            (Wire::OpenAiChat, "qwen3", "4000", Known::Nearest("low")),
+            (Wire::Gemini, "gemini-3-pro-preview", "xhigh", Known::Nearest("high")),
+            (Wire::Gemini, "gemini-2.5-pro", "300", Known::AsIs),
+            (Wire::Gemini, "gemini-2.5-pro", "deep", Known::Not),
+            (Wire::Gemini, "gemma-3", "deep", Known::AsIs),
+        ];
+        for (wire, model, level, expected) in rows {
+            assert_eq!(known(wire, model, false, level), expected, "{model} {level}");
+        }
+    }
 
     #[test]
     fn levels_are_mapped_by_provider_and_family() {

@@ -3,7 +3,9 @@
 //! Responsible for: from a call to the bytes of its request, and from the bytes of the answer, in any
 //! pieces, to the reply. Must not: do I/O, hold a key, or retry.
 
+use super::places::Places;
 use super::sse::{Event, Lines};
+use super::thinking::{Known, known};
 use super::{anthropic, gemini, openai_chat, openai_responses, sendable};
 use segno_model::record::{AssistantBlock, AssistantMessage};
 use segno_runtime::{ModelError, ModelRequest, StreamEvent};
@@ -45,6 +47,8 @@ pub struct HttpRequest {
     /// The JSON body: the same bytes for the same call, and with the messages last, so that a longer
     /// history only adds bytes at the end.
     pub body: Vec<u8>,
+    /// Where in it each record is.
+    pub places: Places,
 }
 
 impl HttpRequest {
@@ -54,7 +58,8 @@ impl HttpRequest {
         body: &impl Serialize,
     ) -> Self {
         let body = serde_json::to_vec(body).expect("invariant: our bodies have text keys only");
-        Self { path: path.to_owned(), headers, body }
+        let path = path.to_owned();
+        Self { path, headers, body, places: Places::default() }
     }
 }
 
@@ -69,13 +74,22 @@ impl Wire {
         settings: &Settings,
     ) -> Result<HttpRequest, ModelError> {
         let repaired = sendable::repair(self, request, settings);
-        let request = &repaired.request(request);
-        match self {
+        let mut request = repaired.request(request);
+        if let Some(level) = request.thinking {
+            request.thinking = match known(self, &request.model.id, settings.is_openai, level) {
+                Known::AsIs => Some(level),
+                Known::Nearest(nearest) => Some(nearest),
+                Known::Not => None,
+            };
+        }
+        let request = &request;
+        let encoded = match self {
             Self::Anthropic => anthropic::request(request, settings),
             Self::OpenAiResponses => Ok(openai_responses::request(request, settings)),
             Self::OpenAiChat => Ok(openai_chat::request(request, settings)),
             Self::Gemini => gemini::request(request, settings),
-        }
+        }?;
+        Ok(HttpRequest { places: Places::of(self, &repaired), ..encoded })
     }
 
     /// The name of this wire in [`segno_model::record::Native`].

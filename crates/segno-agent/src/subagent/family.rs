@@ -526,11 +526,10 @@ fn judge<'r>(
 fn nobody(
     _: segno_runtime::ModelRequest<'_>,
 ) -> Result<segno_model::record::AssistantMessage, segno_runtime::ModelError> {
-    Err(segno_runtime::ModelError {
-        kind: segno_runtime::ModelErrorKind::Refused,
-        message: "nothing is asked here".to_owned(),
-        retry_after_ms: None,
-    })
+    Err(segno_runtime::ModelError::new(
+        segno_runtime::ModelErrorKind::Refused,
+        "nothing is asked here",
+    ))
 }
 
 /// The beginning of a call's arguments, in one line.

@@ -360,7 +360,8 @@ proptest! {
 
     /// Covers: G6, G10, #32, #34, #36, #38, #39, #46, #48, #49. Whatever a history holds: after the repair it
     /// breaks no rule on any wire, a repair of it changes nothing, what was given is as it was, the server,
-    /// which shares no code with it, takes it, and what was sent is the beginning of what is sent next.
+    /// which shares no code with it, takes it, each message has its place, and what was sent is the beginning of
+    /// what is sent next.
     #[test]
     fn whatever_a_history_holds_it_can_be_sent(steps in steps(), more in vec(odd_block(), 0..3)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -381,6 +382,10 @@ proptest! {
             let (_, outcome) = runtime.block_on(ask(&provider(id, &server), model, &given));
             prop_assert_eq!(server.violations(), vec![], "{}", id);
             prop_assert_eq!(outcome.unwrap().text(), "ok", "{}", id);
+            let http = wire.request(&call.request(), &settings).unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&http.body).unwrap();
+            let lists = ["messages", "input", "contents"].map(|key| body[key].as_array().map(Vec::len));
+            prop_assert_eq!(Some(http.places.len()), lists.into_iter().flatten().next(), "{}", name);
             let mut longer = call.clone();
             longer.messages.push(assistant(810, vec![text("so")], None));
             longer.messages.push(user(820, more.clone()));

@@ -115,7 +115,7 @@ impl Model for Player {
             Say::Hang => std::future::pending().await,
             Say::Fail => {
                 let (kind, message) = (ModelErrorKind::Refused, "no".to_owned());
-                return Err(ModelError { kind, message, retry_after_ms: None });
+                return Err(ModelError::new(kind, message));
             }
             Say::Text(text) => {
                 events(StreamEvent::Text(text.clone()));

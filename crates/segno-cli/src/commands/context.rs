@@ -11,7 +11,7 @@ use crate::stores::{Log, Stores};
 use crate::terminal::table::{Column, Table, count, plural};
 use crate::terminal::{Screen, Text, Tone, clean};
 use segno_model::context::{self, EditEffect, EditFacts, edit_effect};
-use segno_model::record::{Block, Body, ContextEdit};
+use segno_model::record::{Block, Body, ContextEdit, EditPart};
 use segno_model::store::Scanned;
 use segno_model::{Record, Seq, SessionId};
 use segno_runtime::Session;
@@ -195,9 +195,10 @@ pub(crate) fn list(history: &History, as_json: bool, screen: &mut Screen) {
     if as_json {
         let rows: Vec<_> = edits
             .iter()
-            .map(
-                |(edit, _)| json!({"seq": edit.target, "edit": edit.edit, "content": edit.content}),
-            )
+            .map(|(edit, _)| {
+                json!({"seq": edit.target, "edit": edit.edit, "content": edit.content,
+                        "parts": edit.parts, "cause": edit.cause})
+            })
             .collect();
         screen.json(&json!({"version": 1, "id": history.id, "edits": rows}));
         return;
@@ -213,11 +214,22 @@ pub(crate) fn list(history: &History, as_json: bool, screen: &mut Screen) {
         let text = record.map(|r| format!("{}: {}", role(r), gist(r))).unwrap_or_default();
         table.row([
             Text::line(Tone::Plain, &edit.target.to_string()),
-            Text::line(Tone::Accent, &clean::line(&edit.edit)),
+            Text::line(Tone::Accent, &clean::line(&what(edit))),
             Text::line(Tone::Plain, &clean::cut(&clean::line(&text), 200)),
         ]);
     }
     screen.lines(table.lines(screen.look().columns));
+}
+
+/// The edit in words: of which parts, and why where no person made it.
+fn what(edit: &ContextEdit) -> String {
+    let parts = edit.parts.iter().map(|part| match part {
+        EditPart::Thinking => " reasoning",
+        EditPart::Images => " images",
+        EditPart::Unknown => " a part",
+    });
+    let cause = edit.cause.as_deref().map_or(String::new(), |cause| format!(" ({cause})"));
+    format!("{}{}{cause}", edit.edit, parts.collect::<String>())
 }
 
 fn edits(history: &History) -> Vec<(&ContextEdit, Option<&Record>)> {

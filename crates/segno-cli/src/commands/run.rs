@@ -63,6 +63,15 @@ pub async fn one_shot(
     {
         session.set_thinking(&level).await?;
     }
+    let before =
+        stored.as_ref().and_then(|state| state.model.as_ref().zip(state.thinking.as_deref()));
+    let is_news = before != Some(&choice.model).zip(session.thinking());
+    let note = session.thinking().and_then(|level| model.thinking_note(&choice.model.id, level));
+    if let (true, Some(note)) = (is_news, note) {
+        let mut aside = Screen::stderr();
+        aside.line(Text::line(Tone::Warning, &note));
+        aside.flush();
+    }
     let mode = engine.mode(args)?;
     let mut agent = engine.agent(session, mode, None);
     let input = UserMessage { content, ..UserMessage::default() };

@@ -8,12 +8,12 @@ use crate::interactive::prompt_lines;
 use crate::terminal::markdown::Markdown;
 use crate::terminal::table::{count, plural};
 use crate::terminal::{Screen, Text, Tone, clean, diff};
-use segno_model::Record;
 use segno_model::record::{
     Block, Body, Message, Outcome, RunEnd, StepStatus, Task, ToolCall, ToolMessage,
 };
+use segno_model::{Record, Seq};
 use segno_runtime::{
-    CompactionCause, CompactionEvent, Event, Finished, Observer, Progress, StreamEvent,
+    CompactionCause, CompactionEvent, Event, Finished, Observer, Progress, RefusedPart, StreamEvent,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -229,6 +229,9 @@ impl Observer for TextWatch<'_> {
                 let text = format!("{reason}; trying again in {seconds} s");
                 self.line(Text::line(Tone::Warning, &text));
             }
+            Event::LeftOut { seqs, part, reason } => {
+                self.line(Text::line(Tone::Warning, &left_out(seqs, part, reason)));
+            }
             Event::ToolStarted(call) | Event::ToolNotRun(call) => self.line(call_line(call)),
             Event::Reattached { tool, .. } => {
                 let text = format!("a `{tool}` call still runs; waiting for its end");
@@ -240,6 +243,29 @@ impl Observer for TextWatch<'_> {
                 self.paused(reason);
             }
         }
+    }
+}
+
+/// What was refused, and what is done about it.
+#[must_use]
+pub(crate) fn left_out(seqs: &[Seq], part: RefusedPart, reason: &str) -> String {
+    let what = match (part, seqs) {
+        (RefusedPart::AnyImage, _) | (_, []) => "images are named instead of sent".to_owned(),
+        (_, [seq]) => format!("{} of record {seq} is left out", part_name(part)),
+        (_, many) => format!("{} of {} records is left out", part_name(part), many.len()),
+    };
+    let back = match seqs {
+        [] => String::new(),
+        [seq, ..] => format!("; /context restore {seq} takes it back"),
+    };
+    format!("{reason}; {what}, and it is asked again{back}")
+}
+
+fn part_name(part: RefusedPart) -> &'static str {
+    match part {
+        RefusedPart::Thinking => "reasoning",
+        RefusedPart::Images | RefusedPart::AnyImage => "images",
+        RefusedPart::Other => "content",
     }
 }
 
@@ -351,6 +377,9 @@ impl Observer for JsonWatch<'_> {
             Event::Stream(StreamEvent::ToolCall { .. } | StreamEvent::Arguments(_)) => return,
             Event::Retry { reason, wait_ms } => {
                 json!({"event": "retry", "reason": reason, "wait_ms": wait_ms})
+            }
+            Event::LeftOut { seqs, part, reason } => {
+                json!({"event": "left_out", "seqs": seqs, "part": part_name(part), "reason": reason})
             }
             Event::ToolStarted(call) => {
                 json!({"event": "tool_started", "call_id": call.id, "tool": call.name,

@@ -90,6 +90,6 @@ impl Model for Nobody {
         _: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<AssistantMessage, ModelError> {
         let message = "a stopped run asks no model".to_owned();
-        Err(ModelError { kind: ModelErrorKind::Refused, message, retry_after_ms: None })
+        Err(ModelError::new(ModelErrorKind::Refused, message))
     }
 }

@@ -270,6 +270,10 @@ impl Interactive<'_> {
         let model = choice.connect(&self.engine.credentials)?;
         self.agent.session.set_model(choice.change()).await?;
         self.screen.line(Text::line(Tone::Good, &format!("The model is {} now.", choice.model)));
+        let level = self.agent.session.thinking();
+        if let Some(note) = level.and_then(|level| model.thinking_note(&choice.model.id, level)) {
+            self.screen.line(Text::line(Tone::Warning, &note));
+        }
         (self.choice, self.model) = (choice, model);
         Ok(())
     }

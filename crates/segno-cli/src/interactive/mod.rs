@@ -373,7 +373,14 @@ impl<'a> Interactive<'a> {
 fn failed_turn(error: ModelError) -> CliError {
     let refused = matches!(error.kind, ModelErrorKind::Refused | ModelErrorKind::Thinking);
     let error = CliError::from(error);
-    if refused { error.next("Another model may take it: /model PROVIDER/ID.") } else { error }
+    if refused {
+        error.next(
+            "`/context omit SEQ` leaves a record out and `/compact` makes a summary of all; another model may \
+             take it as it is: /model PROVIDER/ID.",
+        )
+    } else {
+        error
+    }
 }
 
 fn seat(

@@ -27,6 +27,7 @@ mod json_page;
 mod left_waiting;
 mod lifecycle;
 mod list;
+mod lost_blobs;
 mod machine;
 mod markdown;
 mod mcp;

@@ -72,11 +72,45 @@ fn every_event_is_as_the_page_says_on_every_wire() {
         "compaction_given_up",
         "compaction_started",
         "error",
+        "left_out",
         "paused",
         "pruned",
         "tool_reattached",
     ];
     assert_eq!(unmet, elsewhere, "these have tests of their own");
+}
+
+/// What a provider refused is told, and the run goes on without it. Covers: #46.
+#[test]
+fn what_is_left_out_is_told() {
+    let script =
+        "rule refuse\n  once\n  status 400 \"Could not process image\"\notherwise\n  say \"Fine.\"";
+    for model in PROVIDERS {
+        let place = Place::with_model(model, script);
+        std::fs::write(place.file("a.png"), pixel()).unwrap();
+        let ran = place.done(&["--json", "look at @a.png"]);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{model}: {}", ran.out);
+        let events: Vec<Value> =
+            ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let told: Vec<_> = events.iter().filter(|e| e["event"] == "left_out").collect();
+        let [told] = told[..] else { panic!("{model}: {}", ran.out) };
+        assert_eq!(Some(&shape(told).1), documented().get("left_out"), "{model}");
+        assert_eq!(told["part"], "images");
+        let edit = events.iter().find(|e| e["record"]["type"] == "context_edit").unwrap();
+        assert_eq!(edit["record"]["target"], told["seqs"][0]);
+        assert_eq!(events.last().unwrap()["text"], "Fine.");
+    }
+}
+
+/// A PNG of one pixel.
+pub(crate) fn pixel() -> Vec<u8> {
+    let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0".to_vec();
+    png.extend([
+        0x90, 0x77, 0x53, 0xde, 0x00, 0x00, 0x00, 0x0c, 0x49, 0x44, 0x41, 0x54, 0x78, 0xda, 0x63,
+        0xf8, 0xcf, 0xc0, 0x00, 0x00, 0x03, 0x01, 0x01, 0x00, 0xf7, 0x03, 0x41, 0x43, 0x00, 0x00,
+        0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+    ]);
+    png
 }
 
 /// Every record but the header is told once, in order, as it is on disk. Covers: G1.

@@ -273,20 +273,10 @@ impl<'a> Parts<'a> {
 impl Context {
     /// The context as this model may be sent it: thinking and native items of others are left out.
     #[must_use]
-    pub fn for_model(self, model: &ModelRef) -> Self {
-        self.strip(|turn| turn.model != *model)
-    }
-
-    /// The context without any thinking, for the one retry after a provider refused a signature.
-    #[must_use]
-    pub fn without_thinking(self) -> Self {
-        self.strip(|_| true)
-    }
-
-    fn strip(mut self, applies: impl Fn(&ContextAssistant) -> bool) -> Self {
+    pub fn for_model(mut self, model: &ModelRef) -> Self {
         for message in &mut self.messages {
             if let ContextMessage::Assistant(turn) = message
-                && applies(turn)
+                && turn.model != *model
             {
                 turn.forget_maker();
             }

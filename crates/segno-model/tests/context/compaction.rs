@@ -294,7 +294,7 @@ fn another_model_sees_neither_thinking_nor_native_items() {
     assert!(asked("m1").contains("assistant 4 @m2: two"));
     assert!(asked("m2").contains("assistant 2: one"));
     assert!(asked("m2").contains(&format!("assistant 4 @m2 +native: {two}")));
-    let none = messages(&session.context().without_thinking());
+    let none = messages(&session.context().for_model(&crate::notation::model("nobody")));
     assert!(!none.contains("think") && !none.contains("native"));
 }
 

@@ -254,7 +254,7 @@ proptest! {
         }
         check_legal(&context::build(&damaged, session.tip()))?;
         check_legal(&session.context().for_model(&model("m1")))?;
-        check_legal(&session.context().without_thinking())?;
+        check_legal(&session.context().for_model(&model("nobody")))?;
     }
 
     /// Covers: G10, G11. The part of the log that is needed gives the same messages as the whole, with

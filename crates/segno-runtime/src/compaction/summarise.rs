@@ -87,7 +87,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             tried.cuts += 1;
             return Ok(());
         }
-        match retry::decide(self.env.retry, tried.attempts, true, &error) {
+        match retry::decide(self.env.retry, tried.attempts, &error) {
             Next::Retry { wait_ms } => {
                 let stop = self.env.stop.clone();
                 match either((self.env.sleep)(wait_ms), stop.stopped()).await {
@@ -95,7 +95,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                     Either::Second(kind) => Err(CompactError::Stopped(kind)),
                 }
             }
-            Next::Fail | Next::WithoutThinking => Err(error.into()),
+            Next::Fail => Err(error.into()),
         }
     }
 

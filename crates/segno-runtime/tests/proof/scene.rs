@@ -304,7 +304,7 @@ impl Model for Planned {
             Some(Say::Fails(text, kind)) => {
                 events(StreamEvent::Text(text.to_owned()));
                 let message = "it fails".to_owned();
-                return Err(ModelError { kind, message, retry_after_ms: None });
+                return Err(ModelError::new(kind, message));
             }
             Some(Say::Text(text)) => vec![AssistantBlock::Text { text: text.to_owned() }],
             None => vec![AssistantBlock::Text { text: "nothing more".to_owned() }],

@@ -71,11 +71,7 @@ impl Model for PlannedModel {
                 }));
             }
             Say::Fails(kind) => {
-                return Err(ModelError {
-                    kind,
-                    message: format!("{kind:?}"),
-                    retry_after_ms: None,
-                });
+                return Err(ModelError::new(kind, format!("{kind:?}")));
             }
             Say::Hangs(text) => {
                 events(StreamEvent::Text(text.to_owned()));

@@ -120,6 +120,11 @@ impl Repaired<'_> {
         }
     }
 
+    /// Whether there is a system prompt to send.
+    pub(super) fn has_system(&self) -> bool {
+        !text::is_blank(&self.system)
+    }
+
     /// The history.
     #[must_use]
     pub fn messages(&self) -> &[ContextMessage] {
