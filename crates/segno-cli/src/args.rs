@@ -10,7 +10,8 @@ mod tending;
 
 pub use inputs::{AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use looking::{
-    CheckArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy, StatusArgs,
+    CheckArgs, ChildrenArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy,
+    StatusArgs,
 };
 pub use tending::{ContextAction, ContextArgs, EraseArgs, PruneArgs, PruneKind};
 
@@ -242,6 +243,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Verify sessions from the first byte to the last; exits with 0 if they are sound but for notes
     Check(CheckArgs),
+    /// List a session's subagents: who they are, what became of them, what they used
+    Children(ChildrenArgs),
     /// Which agents were found, where, and whether their sessions can be read
     Sources(SourcesArgs),
     /// Commands that still run, of whichever session, and those whose end was not told yet
@@ -293,6 +296,7 @@ impl Command {
             Self::Show(args) => args.json,
             Self::Check(args) => args.json,
             Self::Search(args) => args.json,
+            Self::Children(args) => args.json,
             Self::Sources(args) => args.json,
             Self::Stats(args) => args.json,
             Self::Status(args) => args.json,
@@ -361,6 +365,10 @@ pub struct ResumeArgs {
     /// Ask the process that has the session to suspend its work and let go of it
     #[arg(long, conflicts_with = "print")]
     pub take_over: bool,
+
+    /// Go on with a subagent although its role, address or directory are not what they were; recorded
+    #[arg(long, conflicts_with = "print")]
+    pub allow_drift: bool,
 
     /// Start with this prompt
     #[arg(last = true, value_name = "PROMPT")]

@@ -73,6 +73,7 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
         Command::Search(args) => commands::search::search(args, &place()?, screen).await,
         Command::Status(args) => commands::status::status(args, &place()?, screen).await,
         Command::Stats(args) => commands::stats::stats(args, &place()?, screen).await,
+        Command::Children(args) => commands::children::children(args, &place()?, screen).await,
         Command::Sources(args) => commands::sources::sources(args, &place()?, screen).await,
         Command::Show(args) => commands::show::show(args, &place()?, screen).await,
         Command::Check(args) => commands::check::check(args, &place()?, screen).await,

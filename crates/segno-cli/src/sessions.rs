@@ -208,8 +208,10 @@ fn sort(entries: &mut [Entry], now: Timestamp) {
 /// One session, of which it is known whether another process holds it.
 #[must_use]
 pub fn entry(row: Row, held: bool) -> Entry {
+    let child = row.origin.as_ref().is_some_and(|origin| origin.kind == OriginKind::Child);
     Entry {
-        created: row.created,
+        // A child's id carries no time.
+        created: row.last_message_at.filter(|_| child).unwrap_or(row.created),
         last_message: row.last_message_at,
         totals: row.totals,
         bytes: row.bytes,

@@ -75,7 +75,11 @@ impl Stores {
             let named = e.name.as_deref().is_some_and(|name| name.trim() == query.trim());
             !prefix.is_empty() && (named || e.id.as_str().starts_with(&prefix))
         };
-        let found: Vec<&Entry> = entries.iter().filter(fits).collect();
+        let mut found: Vec<&Entry> = entries.iter().filter(fits).collect();
+        // A subagent's session never makes another one's name ambiguous.
+        if found.iter().any(|entry| !entry.is_child) {
+            found.retain(|entry| !entry.is_child);
+        }
         match found.as_slice() {
             [] => Err(self.not_found(query, &prefix)),
             [one] => Ok(one.id.clone()),

@@ -12,6 +12,7 @@ use crate::leftovers;
 use crate::reading::LogFile;
 use crate::store::FileStore;
 use segno_model::batch::{Draft, plan};
+use segno_model::child::parent_of;
 use segno_model::record::{Header, Origin, OriginKind};
 use segno_model::state::State;
 use segno_model::store::{ForkPoint, Scanned, StoreError};
@@ -51,7 +52,14 @@ pub(crate) fn fork<D: Disk>(
     let cut = cut(&log, point)?;
     header.format = loaded.format_of_copy(cut.understood)?;
     let id = header.id.clone();
-    let home = store.layout().home(&id);
+    // A copy of a child that has a launch record of its own lies below the parent that it names.
+    let home = store.layout().home_of(disk, &header);
+    if let Some(parent) = home.parent()
+        && !exists(disk, &parent.log())?
+    {
+        return Err(parent_of(&header)
+            .map_or_else(|| StoreError::refused("no parent"), StoreError::NotFound));
+    }
     if exists(disk, home.path())? {
         return Err(StoreError::Exists(home.path().display().to_string()));
     }

@@ -187,6 +187,14 @@ impl<D: Disk> FileStore<D> {
         LogFile::open(self, &dir, id)
     }
 
+    /// Whether a session lies below another one.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such session.
+    pub fn is_child(&self, id: &SessionId) -> Result<bool, StoreError> {
+        Ok(self.layout().locate(self.disk(), id)?.parent().is_some())
+    }
+
     /// The children of a session, by id; none when there is no such session.
     ///
     /// # Errors

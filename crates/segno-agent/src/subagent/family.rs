@@ -10,7 +10,7 @@ use super::told::{self, Ending};
 use super::traces::{Reader, Traces};
 use super::{Boxed, Nursery, Prepared, Role, Roles, Subagents};
 use crate::tool::{ChildTools, Toolbox};
-use crate::{Agent, AgentError, Surroundings};
+use crate::{Agent, AgentError};
 use segno_model::child::drift::{Drift, drift, refusals};
 use segno_model::child::{attempt_id, child_id, input_id, launch_of, unpairable::unpairable};
 use segno_model::record::{
@@ -18,14 +18,17 @@ use segno_model::record::{
     RunEnd, RunState, UserMessage,
 };
 use segno_model::store::{
-    HeldSession as _, Judged, Level, LogOf, Opened, Scanned, SessionLog, SessionStore, Snapshot,
-    StoreError,
+    ForkPoint, HeldSession as _, Judged, Level, LogOf, Opened, Scanned, SessionLog, SessionStore,
+    Snapshot, StoreError,
 };
 use segno_model::{Seq, SessionId};
 use segno_runtime::{
     CallAt, Event, Finished, Progress, Session, StopHandle, StopKind, ToolOutput, ToolRun,
 };
 use serde::{Deserialize, Serialize};
+
+/// How many forks of forks are looked through for a child.
+const MAX_ANCESTRY: usize = 32;
 
 /// How often a child that somebody else makes or removes at this moment is looked at again.
 const TRIES: usize = 3;
@@ -48,8 +51,10 @@ pub(crate) struct Probe {
 impl Prepared {
     /// What the intent says of it.
     pub(crate) fn probe(&self) -> Probe {
-        let Self { attempt, resumed, launch, .. } = self;
-        Probe { attempt: attempt.clone(), resumed: *resumed, launch: launch.clone() }
+        let Self { attempt, resumed, copy_of, launch, .. } = self;
+        // A copy is made by this call, as a new child is.
+        let resumed = *resumed && copy_of.is_none();
+        Probe { attempt: attempt.clone(), resumed, launch: launch.clone() }
     }
 }
 
@@ -63,6 +68,27 @@ impl<N: Nursery> Family<N> {
     /// The subagents of `parent`, which has to be there when the first one is launched.
     pub fn new(nursery: N, parent: SessionId, roles: Roles) -> Self {
         Self { nursery, parent, roles }
+    }
+
+    /// What has changed since a child was launched; for a person who goes on with it. `tools` are those of its
+    /// parent today, in the child's directory. Changes nothing.
+    ///
+    /// # Errors
+    /// A code and a sentence: it is no child of this session, or it must not go on. `allow` is the person's
+    /// word for what may be allowed.
+    pub async fn review(
+        &self,
+        tools: &Toolbox,
+        child: &SessionId,
+        allow: bool,
+    ) -> Result<Vec<Drift>, (String, String)> {
+        let (launch, _) = self.look_up(child).await?;
+        let broken = |e: StoreError| ("malformed".to_owned(), e.to_string());
+        let parent = self.nursery.store().read(&self.parent).await.map_err(broken)?;
+        let found = self.nursery.store().read(child).await.map_err(broken)?;
+        let drift = self.compare(tools, &parent, &launch, &found);
+        judge(&drift, allow, found.active.records.iter())?;
+        Ok(drift)
     }
 
     async fn prepare_now(
@@ -105,11 +131,12 @@ impl<N: Nursery> Family<N> {
         }
         let child = child_id(&self.parent, at.seq, at.index);
         let attempt = attempt_id(at.seq, at.index);
-        let around = launch::surroundings(&self.nursery.surroundings(), &role.prompt);
+        let around = role.around(&self.nursery.surroundings());
         let specs = tools.child_specs(role);
         let ids = (&self.parent, &child, attempt.as_str());
         let launch = launch::record(ids, role, &binding, &around, (&specs, tools.cwd()));
-        Ok(Prepared { child, attempt, at, launch, resumed: false, drift: Vec::new(), task })
+        let (resumed, copy_of, drift) = (false, None, Vec::new());
+        Ok(Prepared { child, attempt, at, launch, resumed, copy_of, drift, task })
     }
 
     /// Looks the child up and compares it with today; reads only.
@@ -120,8 +147,8 @@ impl<N: Nursery> Family<N> {
         child: &SessionId,
         (task, at): (Task, CallAt),
     ) -> Result<Prepared, Box<ToolOutput>> {
-        let launch = match self.look_up(child).await {
-            Ok(launch) => launch,
+        let (launch, owner) = match self.look_up(child).await {
+            Ok(found) => found,
             Err((code, why)) => {
                 let known = self.known().await;
                 let sentence = format!("The subagent {child} cannot be continued: {why}. {known}");
@@ -140,36 +167,80 @@ impl<N: Nursery> Family<N> {
             }
         };
         let drift = self.compare(tools, parent, &launch, &found);
-        judge(&drift, found.active.records.iter()).map_err(|(code, sentence)| {
+        judge(&drift, false, found.active.records.iter()).map_err(|(code, sentence)| {
             Box::new(told::rejected(at, Some(child), &code, &sentence))
         })?;
         let attempt = attempt_id(at.seq, at.index);
         let drift = drift.iter().map(|drift| drift.code.to_owned()).collect();
-        Ok(Prepared { child: child.clone(), attempt, at, launch, resumed: true, drift, task })
+        if owner == self.parent {
+            let (child, copy_of) = (child.clone(), None);
+            return Ok(Prepared {
+                child,
+                attempt,
+                at,
+                launch,
+                resumed: true,
+                copy_of,
+                drift,
+                task,
+            });
+        }
+        let (old, child) = (child.clone(), child_id(&self.parent, at.seq, at.index));
+        let (parent, intent) = (self.parent.clone(), attempt.clone());
+        let launch = LaunchRecord { parent, child: child.clone(), intent, ..launch };
+        Ok(Prepared { child, attempt, at, launch, resumed: true, copy_of: Some(old), drift, task })
     }
 
-    /// The launch record of a child of this session, or a code and why there is none.
-    async fn look_up(&self, child: &SessionId) -> Result<LaunchRecord, (String, String)> {
+    /// The launch record of a child of this session, or of one that it was forked from, and whose child it is;
+    /// or a code and why there is none.
+    async fn look_up(
+        &self,
+        child: &SessionId,
+    ) -> Result<(LaunchRecord, SessionId), (String, String)> {
         let store = self.nursery.store();
         let broken = |code: &str, e: &StoreError| (code.to_owned(), e.to_string());
-        let children = store.children(&self.parent).await.map_err(|e| broken("malformed", &e))?;
-        let Some(listed) = children.iter().find(|listed| listed.id == *child) else {
-            let code = if store.read(child).await.is_ok() { "not-owned" } else { "not-found" };
-            return Err((code.to_owned(), "there is none with this id in this session".to_owned()));
-        };
-        if listed.is_link {
-            let unusable = segno_model::child::Unusable::Symlink;
-            return Err((unusable.code().to_owned(), unusable.to_string()));
+        for owner in self.ancestry().await {
+            let children = store.children(&owner).await.map_err(|e| broken("malformed", &e))?;
+            let Some(listed) = children.iter().find(|listed| listed.id == *child) else { continue };
+            if listed.is_link {
+                let unusable = segno_model::child::Unusable::Symlink;
+                return Err((unusable.code().to_owned(), unusable.to_string()));
+            }
+            let found = store.read(child).await.map_err(|e| broken("malformed", &e))?;
+            let launch = launch_of(&found.header, child, &owner)
+                .map_err(|unusable| (unusable.code().to_owned(), unusable.to_string()))?;
+            return Ok((launch, owner));
         }
-        let found = store.read(child).await.map_err(|e| broken("malformed", &e))?;
-        launch_of(&found.header, child, &self.parent)
-            .map_err(|unusable| (unusable.code().to_owned(), unusable.to_string()))
+        let code = if store.read(child).await.is_ok() { "not-owned" } else { "not-found" };
+        Err((code.to_owned(), "there is none with this id in this session".to_owned()))
+    }
+
+    /// This session, and those that it was forked from, nearest first.
+    async fn ancestry(&self) -> Vec<SessionId> {
+        let mut all = vec![self.parent.clone()];
+        while let Some(newest) = all.last()
+            && all.len() < MAX_ANCESTRY
+        {
+            let Ok(found) = self.nursery.store().read(newest).await else { break };
+            let origin = found.header.origin.filter(|origin| origin.kind == OriginKind::Fork);
+            let Some(of) = origin.and_then(|origin| SessionId::parse(&origin.of).ok()) else {
+                break;
+            };
+            if all.contains(&of) {
+                break;
+            }
+            all.push(of);
+        }
+        all
     }
 
     /// The children that there are, for one who named another.
     async fn known(&self) -> String {
-        let children = self.nursery.store().children(&self.parent).await.unwrap_or_default();
-        let ids: Vec<String> = children.iter().map(|child| child.id.to_string()).collect();
+        let mut ids = Vec::new();
+        for owner in self.ancestry().await {
+            let children = self.nursery.store().children(&owner).await.unwrap_or_default();
+            ids.extend(children.iter().map(|child| child.id.to_string()));
+        }
         match ids.is_empty() {
             true => "This session has none yet.".to_owned(),
             false => format!("This session has: {}", ids.join(", ")),
@@ -196,6 +267,11 @@ impl<N: Nursery> Family<N> {
     }
 
     async fn run_now(&self, tools: &Toolbox, prepared: Prepared, run: &ToolRun<'_>) -> ToolOutput {
+        if let Some(old) = &prepared.copy_of
+            && let Err(error) = self.copy(&prepared, old).await
+        {
+            return told::not_started(&prepared, "copy-failed", &error.to_string());
+        }
         let opened = match prepared.resumed {
             true => self.reopen(tools, &prepared).await,
             false => self.bear(tools, &prepared).await,
@@ -240,6 +316,14 @@ impl<N: Nursery> Family<N> {
         set.await
             .map_err(|e| Box::new(told::not_started(prepared, "write-failed", &e.to_string())))?;
         Ok(self.agent(tools, session, &role))
+    }
+
+    /// A child of a session that this one was forked from stays as it is; a copy of it goes on.
+    async fn copy(&self, prepared: &Prepared, old: &SessionId) -> Result<(), StoreError> {
+        let parent = self.nursery.store().read(&self.parent).await?;
+        let header = self.header(prepared, &parent);
+        let at = self.nursery.world().clock.now();
+        self.nursery.store().fork(old, ForkPoint::Whole, header, at).await.map(|_| ())
     }
 
     fn header(&self, prepared: &Prepared, parent: &Snapshot) -> Header {
@@ -297,7 +381,8 @@ impl<N: Nursery> Family<N> {
             active: opened.active.clone(),
         };
         let drift = self.compare(tools, &parent, &launch, &found);
-        judge(&drift, found.active.records.iter()).map_err(|(code, why)| refuse(&code, &why))?;
+        judge(&drift, false, found.active.records.iter())
+            .map_err(|(code, why)| refuse(&code, &why))?;
         let mut session = Session::resume(opened, self.nursery.world().clock);
         let role = self.roles.get(&launch.role.name).cloned().unwrap_or_else(Role::general);
         let thinking = Binding::of(&parent, &role).thinking;
@@ -308,7 +393,7 @@ impl<N: Nursery> Family<N> {
     }
 
     fn agent(&self, tools: &Toolbox, session: Session<LogOf<N::Store>>, role: &Role) -> Child<N> {
-        let around = self.around(role);
+        let around = role.around(&self.nursery.surroundings());
         let own = ChildTools {
             session: session.id().clone(),
             actions: self.nursery.actions(session.log()),
@@ -316,11 +401,8 @@ impl<N: Nursery> Family<N> {
         };
         let mut agent = Agent::new(session, tools.for_child(own), around, self.nursery.world());
         agent.max_requests = Some(MAX_TURNS);
+        (agent.compaction, agent.windows) = self.nursery.compaction();
         agent
-    }
-
-    fn around(&self, role: &Role) -> Surroundings {
-        launch::surroundings(&self.nursery.surroundings(), &role.prompt)
     }
 
     /// Runs the child's attempt. A stop of the parent is one of the child; so is its deadline.
@@ -414,7 +496,8 @@ impl<N: Nursery> Family<N> {
             Task { who: Who::Child(launch.child.clone()), prompt: String::new(), timeout: None };
         let at = CallAt { seq: action.call_seq, index: 0 };
         let child = launch.child.clone();
-        let prepared = Prepared { child, attempt, at, launch, resumed, drift: Vec::new(), task };
+        let (copy_of, drift) = (None, Vec::new());
+        let prepared = Prepared { child, attempt, at, launch, resumed, copy_of, drift, task };
         for _ in 0..TRIES {
             let held = match self.nursery.store().open(&prepared.child).await {
                 Ok(held) => held,
@@ -507,9 +590,10 @@ impl<N: Nursery> Family<N> {
 /// Whether the child may go on; a code and a sentence if not.
 fn judge<'r>(
     drift: &[Drift],
+    allow: bool,
     records: impl IntoIterator<Item = &'r segno_model::Record>,
 ) -> Result<(), (String, String)> {
-    let refused = refusals(drift, false);
+    let refused = refusals(drift, allow);
     if !refused.is_empty() {
         return Err(told::drifted(&refused));
     }

@@ -41,12 +41,6 @@ impl Binding {
     }
 }
 
-/// A child's surroundings: its parent's, and its role.
-pub(super) fn surroundings(parents: &Surroundings, role_prompt: &str) -> Surroundings {
-    let system = format!("{}\n# Role\n\n{role_prompt}\n", parents.system);
-    Surroundings { system, ..parents.clone() }
-}
-
 /// The record of a launch.
 pub(super) fn record(
     (parent, child, intent): (&SessionId, &SessionId, &str),
@@ -79,14 +73,14 @@ pub(super) fn today(
     around: &Surroundings,
     (specs, here): (&[ToolSpec], &Path),
 ) -> Today {
-    let prompt = role.map_or("", |role| role.prompt.as_str());
+    let system = role.map_or_else(|| around.system.clone(), |role| role.around(around).system);
     let unread = |i: &&Instruction| i.note.is_some() && i.text.is_empty();
     let unreadable = around.instructions.iter().filter(unread).map(|i| i.file.path.clone());
     Today {
         role: role.map(Role::fact),
         model: can_be_asked,
         base_url,
-        system_sha256: system_sha256(&surroundings(around, prompt).system),
+        system_sha256: system_sha256(&system),
         instructions: files(around),
         unreadable: unreadable.collect(),
         tools: tools(specs),

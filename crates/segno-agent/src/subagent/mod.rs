@@ -20,9 +20,11 @@ pub use task::MAX_TURNS;
 use crate::tool::Toolbox;
 use crate::{Surroundings, World};
 use segno_model::SessionId;
+use segno_model::compaction::{Settings, Window};
 use segno_model::record::{Action, LaunchRecord, ModelRef};
 use segno_model::store::{LogOf, SessionStore};
 use segno_runtime::{CallAt, Model, ToolOutput, ToolRun};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -60,6 +62,11 @@ pub trait Nursery: Send + Sync {
 
     /// Clock, timer, limits.
     fn world(&self) -> World;
+
+    /// When a child's context is made smaller, and what is known of models' windows.
+    fn compaction(&self) -> (Settings, BTreeMap<String, Window>) {
+        (Settings::default(), BTreeMap::new())
+    }
 }
 
 /// A call that may go ahead: what its intent names, and what it is then done with.
@@ -74,6 +81,8 @@ pub(crate) struct Prepared {
     pub(crate) launch: LaunchRecord,
     /// Whether the child is there already.
     pub(crate) resumed: bool,
+    /// The child of a session that this one was forked from; the child here is a copy of it.
+    pub(crate) copy_of: Option<SessionId>,
     /// What has changed since its launch, by code.
     pub(crate) drift: Vec<String>,
     pub(crate) task: Task,

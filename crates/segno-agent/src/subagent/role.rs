@@ -4,6 +4,7 @@
 //! chooses among what is there: fewer tools, another prompt. It grants nothing; the live permissions decide
 //! every call. Must not: start anything, or know a provider.
 
+use crate::Surroundings;
 use segno_model::record::{ModelRef, RoleFact};
 use segno_model::sha256_hex;
 use std::collections::BTreeMap;
@@ -68,6 +69,13 @@ impl Role {
     pub fn fact(&self) -> RoleFact {
         let Self { name, source, sha256, .. } = self;
         RoleFact { name: name.clone(), source: source.clone(), sha256: sha256.clone() }
+    }
+
+    /// The surroundings of an agent with this role, where these are its parent's.
+    #[must_use]
+    pub fn around(&self, parents: &Surroundings) -> Surroundings {
+        let system = format!("{}\n# Role\n\n{}\n", parents.system, self.prompt);
+        Surroundings { system, ..parents.clone() }
     }
 
     /// Whether it has a tool of this name.

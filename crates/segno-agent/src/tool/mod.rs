@@ -189,6 +189,12 @@ impl Toolbox {
         Self { tasks: Tasks::of(Arc::new(family)), ..self }
     }
 
+    /// With these tools only; with all when none are named.
+    #[must_use]
+    pub fn with_only(self, only: Option<Vec<String>>) -> Self {
+        Self { only, ..self }
+    }
+
     /// A child's tools: those of this session that its role names, behind the same live gate, and without
     /// the one that starts subagents.
     pub(crate) fn for_child(&self, own: ChildTools<'_>) -> Self {

@@ -1,6 +1,6 @@
 //! Continuing a child: what is compared, what refuses, and what it goes on with.
 
-use super::scene::{Say, Scene, Seen, call, prompts, text};
+use super::scene::{Say, Scene, Seen, call, parent_id, prompts, text};
 use segno_model::SessionId;
 use segno_model::record::{AttemptStatus, Body, Message, RunEnd};
 use segno_model::store::SessionStore as _;
@@ -283,4 +283,34 @@ async fn a_child_whose_first_run_failed_goes_on() {
     assert!(result.starts_with("better now"), "{result}");
     let end = scene.store.read(&child).await.unwrap().state.in_force.last_end;
     assert_eq!(end, Some(RunEnd::Completed));
+}
+
+/// A fork looks its origin's children up, and what it continues is a copy under an id of its own.
+/// Covers: #140, LK2.
+#[tokio::test]
+async fn a_fork_continues_a_copy_of_its_origins_child() {
+    use segno_model::store::ForkPoint;
+    let scene = twice();
+    let child = launched(&scene).await;
+    let fork = SessionId::parse("0195f3a0-0000-7000-8000-0000000000f0").unwrap();
+    let header = segno_testkit::sessions::header(fork.clone());
+    let at = segno_model::Timestamp(0);
+    scene.store.fork(&parent_id(), ForkPoint::Whole, header, at).await.unwrap();
+    let bytes = scene.store.log_bytes(&child);
+    let mut parent = scene.resume_as(&fork).await.expect("it is there");
+    scene.ask(&mut parent, &format!("again {child}")).await;
+    drop(parent);
+    assert_eq!(scene.store.log_bytes(&child), bytes, "the origin's child is as it was");
+    assert_eq!(scene.children().await, std::slice::from_ref(&child));
+    let copy = scene.store.children(&fork).await.unwrap().remove(0).id;
+    assert_ne!(copy, child);
+    let asked: Vec<_> =
+        prompts(&scene.records(&copy).await).into_iter().map(|(text, _)| text).collect();
+    assert_eq!(asked, ["one", "two"]);
+    let request =
+        scene.player.seen.lock().unwrap().iter().rfind(|seen| seen.child).cloned().unwrap();
+    assert!(request.all.contains("seen one"), "{}", request.all);
+    let mut parent = scene.resume_as(&fork).await.expect("it is there");
+    scene.ask(&mut parent, &format!("again {copy}")).await;
+    assert_eq!(scene.store.children(&fork).await.unwrap().len(), 1, "the copy itself goes on");
 }

@@ -300,13 +300,17 @@ impl Scene {
 
     /// The parent, opened by this process; none when nothing of it is on the medium.
     pub(crate) async fn resume(&self) -> Option<Agent<StrictLog, Toolbox>> {
-        let held = match self.store.open(&parent_id()).await {
+        self.resume_as(&parent_id()).await
+    }
+
+    pub(crate) async fn resume_as(&self, id: &SessionId) -> Option<Agent<StrictLog, Toolbox>> {
+        let held = match self.store.open(id).await {
             Err(StoreError::NotFound(_)) => return None,
             held => held.expect("free"),
         };
         let Ok(Judged::Sound(opened)) = held.judge().await else { panic!("the parent is damaged") };
         let session = Session::resume(opened, Arc::new(SimClock::default()));
-        Some(Agent::new(session, self.toolbox(&parent_id()), self.around.clone(), world()))
+        Some(Agent::new(session, self.toolbox(id), self.around.clone(), world()))
     }
 
     pub(crate) async fn ask(&self, agent: &mut Agent<StrictLog, Toolbox>, words: &str) -> Finished {

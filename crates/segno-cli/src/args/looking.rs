@@ -37,6 +37,18 @@ pub struct ListArgs {
     pub json: bool,
 }
 
+/// `segno children`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct ChildrenArgs {
+    /// Whose
+    #[arg(default_value = "last")]
+    pub session: String,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `segno show`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct ShowArgs {

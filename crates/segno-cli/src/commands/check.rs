@@ -24,7 +24,6 @@ use segno_model::record::{
     AssistantBlock, AssistantMessage, Body, Compaction, FORMAT, Message, ToolCall, ToolMessage,
     UserMessage,
 };
-use segno_model::store::SessionStore as _;
 use segno_model::tree::Tree;
 use segno_model::{Record, SessionId};
 use serde::Serialize;
@@ -101,11 +100,10 @@ pub async fn examine(stores: &Stores, id: &SessionId) -> Result<Report, CliError
         outline(record)
     };
     let history = History::read_with(stores, id, keep).await?;
-    let listed = stores.files.list().await.map_err(CliError::from)?;
-    let listed = listed.into_iter().find(|l| l.id == *id);
-    let bytes = listed.as_ref().map_or(0, |l| l.bytes);
+    let log = stores.files.log_path(id)?;
+    let bytes = std::fs::metadata(log).map_or(0, |meta| meta.len());
     let mut findings = history.findings.clone();
-    if listed.is_some_and(|l| l.held) {
+    if stores.files.is_held(id)? {
         for finding in findings.iter_mut().filter(|f| f.code == "torn-tail") {
             finding.severity = Severity::Note;
             "another process is writing it now".clone_into(&mut finding.done);

@@ -33,13 +33,22 @@ pub async fn export(
         Some(path) => write_new(&place.cwd.join(path), &bytes)?,
         None => screen.exact(&bytes),
     }
-    for note in notes(&history, masked) {
+    let children = place.stores.files.children_now(&id)?;
+    let without = (!children.is_empty()).then(|| {
+        format!("its {} not in it; `segno children {id}` lists them", plural_are(children.len()))
+    });
+    for note in notes(&history, masked).into_iter().chain(without) {
         let mut stderr = Screen::stderr();
         stderr.line(Text::line(Tone::Dim, &format!("note: {note}")));
         // A note that nobody can read changes nothing about the export.
         let _ = stderr.finish();
     }
     Ok(ExitCode::Done)
+}
+
+fn plural_are(children: usize) -> String {
+    let are = if children == 1 { "is" } else { "are" };
+    format!("{} {are}", plural(children, "subagent"))
 }
 
 /// The export's bytes, and how many secrets were masked in them.

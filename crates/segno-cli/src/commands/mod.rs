@@ -6,6 +6,7 @@
 
 pub mod attach;
 pub mod check;
+pub mod children;
 pub mod compact;
 pub mod completions;
 pub mod context;

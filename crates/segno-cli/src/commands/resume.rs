@@ -18,7 +18,7 @@ use crate::stores::{Log, Stores};
 use crate::terminal::picker::PickError;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
-use segno_model::record::Policy;
+use segno_model::record::{Body, Custom, Policy};
 use segno_model::{SessionId, Standing};
 use segno_runtime::Session;
 
@@ -41,13 +41,17 @@ pub async fn resume(
         },
         None => None,
     };
-    let engine = Engine::load(home).await?;
+    let mut engine = Engine::load(home).await?;
+    let allowed = match &found {
+        Some(id) => engine.review(id, args.allow_drift).await?,
+        None => Vec::new(),
+    };
     if let Some(id) = found.as_ref().filter(|_| args.take_over) {
         taking_over::take_over(&engine.stores, id).await?;
     }
     let prompt = Some(args.prompt.join(" ")).filter(|prompt| !prompt.trim().is_empty());
     if !is_conversation(screen) {
-        return in_a_script(found, args, prompt.as_deref(), engine, screen).await;
+        return in_a_script(found, args, (prompt.as_deref(), &allowed), engine, screen).await;
     }
     let signals = Signals::listen()
         .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
@@ -60,7 +64,8 @@ pub async fn resume(
     let Some(id) = id else { return Ok(ExitCode::Done) };
     let mut desk = Desk { engine: &engine, keyboard: &keyboard, screen: &mut *screen };
     match desk.take_up(&id, &args.agent).await? {
-        Some(arrival) => {
+        Some(mut arrival) => {
+            allow(&mut arrival.session, &allowed);
             let at_work =
                 Interactive::new(engine, keyboard, signals, screen, &args.agent, arrival).await?;
             at_work.run(prompt.as_deref()).await
@@ -169,12 +174,13 @@ async fn without_words(
 async fn in_a_script(
     found: Option<SessionId>,
     args: &ResumeArgs,
-    prompt: Option<&str>,
+    (prompt, allowed): (Option<&str>, &[String]),
     mut engine: Engine,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
     let Some(id) = found else { return Err(PickError::NotATerminal.into()) };
-    let session = engine.open_sound(&id).await?;
+    let mut session = engine.open_sound(&id).await?;
+    allow(&mut session, allowed);
     let Some(prompt) = prompt else {
         return without_words(session, args, engine, screen).await;
     };
@@ -182,4 +188,14 @@ async fn in_a_script(
     engine.start_approved_servers().await;
     let prompt = Prompt { words: prompt.to_owned(), piped: String::new() };
     one_shot(&engine, session, &prompt, &args.agent, false, screen).await
+}
+
+/// Records with the next input what a person allowed that had changed since a subagent's launch.
+fn allow(session: &mut Session<Log>, codes: &[String]) {
+    if let Ok(data) = serde_json::value::to_raw_value(codes)
+        && !codes.is_empty()
+    {
+        let name = "segno.allow_drift".to_owned();
+        session.queue(Body::Custom(Custom { name, data, context: None }));
+    }
 }

@@ -20,6 +20,7 @@ use crate::history::History;
 use crate::others::Target;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
+use segno_model::child::parent_of;
 use segno_model::{Seq, SessionId};
 use std::io::{Read as _, Seek as _};
 
@@ -64,6 +65,10 @@ pub(crate) fn branches(history: &History, screen: &mut Screen) {
 fn heading(history: &History) -> Vec<Text> {
     let title = history.title().unwrap_or("(nothing was said)");
     let mut out = vec![Text::line(Tone::Dim, history.id.as_str()), Text::line(Tone::Strong, title)];
+    if let Some(parent) = history.header().and_then(parent_of) {
+        let told = format!("subagent of {parent}; `segno show {parent}` reads that");
+        out.push(Text::line(Tone::Dim, &told));
+    }
     let damages = history.damages();
     if damages > 0 {
         let told = format!(

@@ -4,6 +4,7 @@
 //! sessions, the same way for both. Must not: print, or hold any rule about records.
 
 pub mod aside;
+mod children;
 mod model;
 mod servers;
 mod signals;
@@ -187,6 +188,14 @@ impl Engine {
         }
     }
 
+    /// What is around a session: for a child, its role too.
+    #[must_use]
+    pub fn surroundings_of(&self, session: &Session<Log>) -> Surroundings {
+        let around = self.surroundings();
+        let launch = session.header().launch.as_ref();
+        launch.map_or(around.clone(), |launch| self.role_of(launch).around(&around))
+    }
+
     /// An agent over a session. Without somebody who asks, what would ask is refused.
     #[must_use]
     pub fn agent(
@@ -195,11 +204,33 @@ impl Engine {
         mode: Mode,
         asker: Option<Arc<dyn Asker>>,
     ) -> Agent<Log, Toolbox> {
+        let tools = self.toolbox(session.id(), session.log().actions_dir(), mode, asker);
+        let tools = match &session.header().launch {
+            // A child starts no children, whoever goes on with it.
+            Some(launch) => tools.with_only(self.role_of(launch).tools),
+            None => tools.with_subagents(self.family(session.id())),
+        };
+        let inbox = StoreInbox { store: self.stores.files.clone(), id: session.id().clone() };
+        let around = self.surroundings_of(&session);
+        let mut agent = Agent::new(session, tools, around, world(self.limits()));
+        agent.inbox = Some(Arc::new(inbox));
+        agent.compaction = self.config.compaction.settings();
+        agent.windows = self.config.windows();
+        agent
+    }
+
+    /// The tools of a session; `actions` is where its supervised commands keep their files.
+    fn toolbox(
+        &self,
+        session: &SessionId,
+        actions: PathBuf,
+        mode: Mode,
+        asker: Option<Arc<dyn Asker>>,
+    ) -> Toolbox {
         let home = &self.stores.home;
         let config_dir = home.config.parent().map(PathBuf::from);
-        let world = world(self.limits());
-        let tools = Toolbox::new(ToolboxConfig {
-            session: (session.id().to_string(), world.owner.host.clone()),
+        Toolbox::new(ToolboxConfig {
+            session: (session.to_string(), self.here().host),
             cwd: self.cwd.clone(),
             root: self.project.root.clone().unwrap_or_else(|| self.cwd.clone()),
             home: home.user.clone(),
@@ -208,18 +239,12 @@ impl Engine {
             rules: self.config.allow.iter().filter_map(|rule| PrefixRule::parse(rule)).collect(),
             hidden_env: servers::hidden_env(),
             supervision: Some(Supervision {
-                actions: session.log().actions_dir(),
+                actions,
                 supervisor: vec![this_program().into(), SUPERVISE.into()],
             }),
             servers: self.servers.clone(),
             asker,
-        });
-        let inbox = StoreInbox { store: self.stores.files.clone(), id: session.id().clone() };
-        let mut agent = Agent::new(session, tools, self.surroundings(), world);
-        agent.inbox = Some(Arc::new(inbox));
-        agent.compaction = self.config.compaction.settings();
-        agent.windows = self.config.windows();
-        agent
+        })
     }
 
     /// This process, as intents name it.

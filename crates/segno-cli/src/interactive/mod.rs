@@ -251,7 +251,8 @@ impl<'a> Interactive<'a> {
         let stop = self.signals.begin_turn();
         let cwd = self.engine.cwd.clone();
         self.engine.move_to(cwd).await;
-        self.agent.set_surroundings(self.engine.surroundings());
+        let around = self.engine.surroundings_of(&self.agent.session);
+        self.agent.set_surroundings(around);
         let quiet = Quiet::begin();
         let mut watch = TextWatch::new(self.screen);
         let (name, id) = (&self.choice.model, self.agent.session.id().clone());

@@ -48,5 +48,6 @@ mod soak;
 mod stats;
 mod status;
 mod strange_files;
+mod subagents;
 mod take_up;
 mod terminal_process;

@@ -19,7 +19,7 @@ pub use row::{Activity, Row};
 pub use spent::Spent;
 
 use crate::disk::{Disk, Meta};
-use crate::layout::Found;
+use crate::layout::{self, Found};
 use crate::parallel::in_parallel;
 use crate::reading::{self, LogFile};
 use crate::store::FileStore;
@@ -130,6 +130,7 @@ impl Catalog {
             let on_disk = walk.join().unwrap_or_else(|panic| resume_unwind(panic));
             on_disk.map(|on_disk| (on_disk, known))
         })?;
+        let on_disk = with_children(store, on_disk, &known)?;
         let Matched { mut rows, stale, gone } = matched(&on_disk, known);
         let stale: Vec<(usize, &Found)> = stale.iter().map(|&at| (at, &on_disk[at])).collect();
         let made = in_parallel(&stale, |(_, found)| Stored {
@@ -193,6 +194,31 @@ fn walk<D: Disk>(store: &FileStore<D>) -> Result<Vec<Found>, StoreError> {
     Ok(found)
 }
 
+/// Puts children among the sessions, in the order of the ids. A child is made behind a record of its parent,
+/// so only those are looked into that had some, or that changed since.
+fn with_children<D: Disk>(
+    store: &FileStore<D>,
+    mut found: Vec<Found>,
+    known: &Kept,
+) -> Result<Vec<Found>, StoreError> {
+    let mut rows = known.rows.iter().zip(&known.fingerprints).peekable();
+    let mut parents = Vec::new();
+    for session in &found {
+        while rows.next_if(|(row, _)| row.id < session.id).is_some() {}
+        let row = rows.next_if(|(row, _)| row.id == session.id);
+        let same = row.filter(|(_, print)| **print == Some(Fingerprint::of(&session.meta)));
+        if same.is_none_or(|(row, _)| row.has_children) {
+            parents.push(session);
+        }
+    }
+    let below =
+        in_parallel(&parents, |parent| layout::sessions_in(store.disk(), &parent.dir().children()));
+    let children = below.into_iter().collect::<Result<Vec<_>, _>>()?;
+    found.extend(children.into_iter().flatten());
+    found.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(found)
+}
+
 /// What is on disk beside what is stored.
 struct Matched {
     /// One for each session on disk.
@@ -241,8 +267,10 @@ fn in_places(mut known: Vec<Row>, places: &[Option<usize>], on_disk: &[Found]) -
 fn read_row<D: Disk>(store: &FileStore<D>, found: &Found) -> Row {
     let Found { id, meta, .. } = found;
     let log = LogFile::open(store, &found.dir(), id);
-    match log.and_then(|log| reading::snapshot(&log, id)) {
+    let row = match log.and_then(|log| reading::snapshot(&log, id)) {
         Ok(snapshot) => Row::of(&snapshot, id, meta.len),
         Err(error) => Row::unreadable(id, meta.len, error.to_string()),
-    }
+    };
+    let has_children = layout::exists(store.disk(), &found.dir().children()).unwrap_or(true);
+    Row { has_children, ..row }
 }

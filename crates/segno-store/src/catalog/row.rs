@@ -35,6 +35,8 @@ pub struct Row {
     pub model: Option<Arc<ModelRef>>,
     /// Where it comes from.
     pub origin: Option<Origin>,
+    /// Whether there are, or were, sessions of subagents below it.
+    pub has_children: bool,
     /// Whether a run started and has no end.
     pub open_run: bool,
     /// Where it stands, whoever holds it.
@@ -70,7 +72,7 @@ impl Row {
         Self {
             id: id.clone(),
             project: Arc::new(now.project.as_ref().unwrap_or(&snapshot.header.project).clone()),
-            created: Timestamp(id.created_ms()),
+            created: created(id),
             last_message_at: now.last_message_at,
             bytes,
             totals: now.totals,
@@ -78,6 +80,7 @@ impl Row {
             first_prompt: now.first_prompt.clone(),
             model: now.model.clone().map(Arc::new),
             origin: snapshot.header.origin.clone(),
+            has_children: false,
             open_run: now.open_run.is_some(),
             standing: Standing::of(&snapshot.header, &snapshot.state, &snapshot.active.records),
             newer: snapshot.header.format.major > FORMAT.major,
@@ -96,7 +99,7 @@ impl Row {
     pub(super) fn blank(id: SessionId) -> Self {
         Self {
             project: Arc::default(),
-            created: Timestamp(id.created_ms()),
+            created: created(&id),
             id,
             last_message_at: None,
             bytes: 0,
@@ -105,6 +108,7 @@ impl Row {
             first_prompt: None,
             model: None,
             origin: None,
+            has_children: false,
             open_run: false,
             standing: Standing::Empty,
             newer: false,
@@ -137,6 +141,12 @@ impl Row {
     }
 }
 
+/// The time that an id carries; ids of version 8 carry none.
+fn created(id: &SessionId) -> Timestamp {
+    let carries = id.as_str().as_bytes().get(14) != Some(&b'8');
+    Timestamp(if carries { id.created_ms() } else { 0 })
+}
+
 /// All but the id, by which the row is kept, and the time that the id carries.
 impl Packed for Row {
     fn pass(&mut self, pass: &mut impl Pass) {
@@ -151,6 +161,7 @@ impl Packed for Row {
             first_prompt,
             model,
             origin,
+            has_children,
             open_run,
             standing,
             newer,
@@ -169,7 +180,7 @@ impl Packed for Row {
             || Origin { kind: OriginKind::Other, of: String::new(), up_to: None, parent: None };
         maybe(origin, blank, pass);
         choice(standing, &Standing::ALL, pass);
-        for flag in [open_run, newer, readable] {
+        for flag in [has_children, open_run, newer, readable] {
             flag.pass(pass);
         }
     }

@@ -32,6 +32,8 @@ cases! { "children":
     a_child_has_what_a_session_has;
     /// A copy of a child is a session of its own. Covers: #140.
     a_fork_of_a_child_is_a_session;
+    /// A copy of a child that names a parent lies below that parent, which must be there. Covers: #140.
+    a_fork_of_a_child_may_be_anothers_child;
 }
 
 fn child_of<H: Bench>(desk: &Desk<H>, parent: &SessionId, n: usize) -> Header {
@@ -175,4 +177,21 @@ async fn a_fork_of_a_child_is_a_session<H: Bench>(desk: Desk<H>) {
     let listed: Vec<_> = store.list().await.expect("lists").into_iter().map(|l| l.id).collect();
     assert!(listed.contains(&copy) && listed.len() == 2);
     assert_eq!(ids(store, &parent).await, [id]);
+}
+
+async fn a_fork_of_a_child_may_be_anothers_child<H: Bench>(desk: Desk<H>) {
+    let (parent, _log, _) = desk.begun(vec![prompt("a")]).await;
+    let (id, _child) = born(&desk, &parent, 0).await;
+    let (other, _) = desk.closed(vec![prompt("b")]).await;
+    let store = desk.bench.store();
+    let at = crate::sim_clock::EPOCH;
+    let header = child_of(&desk, &other, 0);
+    let copy = store.fork(&id, ForkPoint::Whole, header, at).await.expect("copied");
+    assert_eq!(ids(store, &other).await, std::slice::from_ref(&copy));
+    assert_eq!(ids(store, &parent).await, [id.clone()]);
+    assert_eq!(texts(&desk.read(&copy).await.active.records), ["look"]);
+    assert_eq!(store.list().await.expect("lists").len(), 2);
+    let nobodys = child_of(&desk, &desk.new_header().id, 0);
+    let refused = store.fork(&id, ForkPoint::Whole, nobodys, at).await;
+    assert!(matches!(refused, Err(StoreError::NotFound(_))), "{refused:?}");
 }

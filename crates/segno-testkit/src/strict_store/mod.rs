@@ -16,6 +16,7 @@ pub use world::{Fault, Op};
 
 use crate::sim_clock::EPOCH;
 use log::{Right, Shared};
+use segno_model::child::parent_of;
 use segno_model::inbox::admission::Admission;
 use segno_model::inbox::{Inbox, NewInput};
 use segno_model::record::{BlobRef, Header};
@@ -202,6 +203,12 @@ impl SessionStore for StrictStore {
         let mut world = self.world.lock();
         if world.logs.contains_key(&header.id) {
             return Err(StoreError::Exists(header.id.to_string()));
+        }
+        if let Some(parent) = parent_of(&header) {
+            if !world.logs.contains_key(&parent) {
+                return Err(StoreError::NotFound(parent));
+            }
+            world.parents.insert(header.id.clone(), parent);
         }
         copy_blobs(&mut world, source, &header.id);
         let stored = Stored { durable: copy.len(), bytes: copy, set_aside: Vec::new() };

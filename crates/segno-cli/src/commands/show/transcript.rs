@@ -9,8 +9,8 @@ use crate::terminal::markdown::Markdown;
 use crate::terminal::table::count;
 use crate::terminal::{Screen, Text, Tone, clean, diff};
 use segno_model::record::{
-    AssistantBlock, AssistantMessage, Body, Compaction, Message, Outcome, Run, RunEnd, RunState,
-    ToolMessage, UserMessage,
+    AssistantBlock, AssistantMessage, Body, Child, Compaction, Message, Outcome, Run, RunEnd,
+    RunState, ToolMessage, UserMessage,
 };
 use segno_model::tree::Tree;
 use segno_model::{Record, Seq};
@@ -101,8 +101,21 @@ fn is_event(record: &Record) -> bool {
     match record.body() {
         Body::Run(run) => event(run).is_some(),
         Body::Repair(_) => true,
+        Body::Child(child) => child.attempt.is_some(),
         _ => false,
     }
+}
+
+/// What became of a subagent's call, and where to read it.
+fn child_line(child: &Child) -> Option<Text> {
+    let attempt = child.attempt.as_ref()?;
+    let role = attempt.role.as_deref().unwrap_or("subagent");
+    let detail = attempt.detail.as_deref().unwrap_or_default();
+    let read = match child.child.as_str() {
+        "" => String::new(),
+        id => format!("; `segno show {id}` reads it"),
+    };
+    Some(Text::line(Tone::Dim, &clean::line(&format!("— subagent {role}: {detail}{read} —"))))
 }
 
 fn event(run: &Run) -> Option<&'static str> {
@@ -134,6 +147,7 @@ pub(crate) fn record_lines(record: &Record, columns: usize) -> Vec<Text> {
             let text = custom.context.as_deref().unwrap_or_default();
             vec![who(record.seq(), &custom.name, Tone::Dim), Text::block(Tone::Dim, text)]
         }
+        Body::Child(child) => child_line(child).into_iter().collect(),
         Body::Run(run) => event(run).map(|text| marker(run, text)).into_iter().collect(),
         Body::Repair(repair) => {
             let text = format!(

@@ -1,0 +1,153 @@
+//! `segno children`: the subagents of a session.
+//!
+//! Responsible for: one line per child, with what its own log and its parent's say of it. Must not: hide one
+//! that cannot be continued, or change anything.
+
+use super::Workplace;
+use crate::args::ChildrenArgs;
+use crate::error::{CliError, ExitCode};
+use crate::sessions::{Standing, entry};
+use crate::terminal::table::plural;
+use crate::terminal::{Screen, Text, Tone, clean};
+use segno_model::SessionId;
+use segno_model::child::{Unusable, Used, attempts, launch_of};
+use segno_model::record::{Attempt, Body};
+use segno_model::store::{ListedChild, Scanned, SessionStore as _, Snapshot};
+use segno_store::catalog::Row;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A child, as JSON.
+#[derive(Debug, Serialize)]
+struct Child {
+    id: String,
+    role: Option<String>,
+    state: Standing,
+    /// Why it cannot be continued, whatever else has changed.
+    code: Option<&'static str>,
+    problem: Option<String>,
+    held: bool,
+    prompt: Option<String>,
+    used: segno_model::record::Usage,
+    used_incomplete: bool,
+    attempts: Vec<Attempt>,
+}
+
+/// Lists them.
+///
+/// # Errors
+/// When the session is not found, or cannot be read.
+pub async fn children(
+    args: &ChildrenArgs,
+    place: &Workplace,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let parent = place.stores.find(&args.session, &place.cwd).await?;
+    let told = told(place, &parent).await?;
+    let mut all = Vec::new();
+    for listed in place.stores.files.children(&parent).await? {
+        let own = told.get(listed.id.as_str()).cloned().unwrap_or_default();
+        all.push(child(place, &parent, listed, own).await);
+    }
+    if args.json {
+        screen.json(&serde_json::json!({"version": 1, "id": parent, "children": all}));
+        return Ok(ExitCode::Done);
+    }
+    if all.is_empty() {
+        screen.line("This session has no subagents.");
+    }
+    for child in &all {
+        lines(child).into_iter().for_each(|line| screen.line(line));
+    }
+    Ok(ExitCode::Done)
+}
+
+/// The attempts that the parent's log tells of, by child.
+async fn told(
+    place: &Workplace,
+    parent: &SessionId,
+) -> Result<BTreeMap<String, Vec<Attempt>>, CliError> {
+    let mut records = Vec::new();
+    let mut visit = |step| {
+        if let Scanned::Record(record) = step
+            && matches!(record.body(), Body::Child(_))
+        {
+            records.push(*record);
+        }
+        true
+    };
+    place.stores.files.scan(parent, &mut visit).await?;
+    let once: Vec<&Attempt> = attempts(&records);
+    let mut told: BTreeMap<String, Vec<Attempt>> = BTreeMap::new();
+    for record in &records {
+        let Body::Child(child) = record.body() else { continue };
+        if let Some(attempt) = child.attempt.as_deref()
+            && once.iter().any(|first| std::ptr::eq(*first, attempt))
+        {
+            told.entry(child.child.clone()).or_default().push(attempt.clone());
+        }
+    }
+    Ok(told)
+}
+
+async fn child(
+    place: &Workplace,
+    parent: &SessionId,
+    listed: ListedChild,
+    attempts: Vec<Attempt>,
+) -> Child {
+    let read = place.stores.files.read(&listed.id).await;
+    let launch = match &read {
+        _ if listed.is_link => Err(Unusable::Symlink),
+        Err(error) => Err(Unusable::Malformed(error.to_string())),
+        Ok(found) => launch_of(&found.header, &listed.id, parent),
+    };
+    let role = launch.as_ref().ok().map(|launch| launch.role.name.clone());
+    let row = match &read {
+        Ok(found) => Row::of(found, &listed.id, listed.bytes),
+        Err(error) => Row::unreadable(&listed.id, listed.bytes, error.to_string()),
+    };
+    let used = read.as_ref().map_or_else(|_| Used::default(), used);
+    let entry = entry(row, listed.held);
+    Child {
+        id: listed.id.to_string(),
+        role,
+        state: entry.standing,
+        code: launch.as_ref().err().map(Unusable::code),
+        problem: launch.err().map(|unusable| unusable.to_string()),
+        held: listed.held,
+        prompt: entry.first_prompt,
+        used: used.usage,
+        used_incomplete: used.incomplete || read.is_err(),
+        attempts,
+    }
+}
+
+/// What a child used in its whole life; more than that when a call of it was never answered.
+fn used(found: &Snapshot) -> Used {
+    let totals = &found.state.in_force.totals;
+    let answered = totals.assistant_messages.saturating_add(totals.compactions);
+    Used { usage: totals.usage, incomplete: totals.requests > answered }
+}
+
+fn lines(child: &Child) -> Vec<Text> {
+    let role = child.role.as_deref().unwrap_or("(unknown)");
+    let head = format!("{}  {role}  {}", child.id, child.state.word());
+    let used = Used { usage: child.used, incomplete: child.used_incomplete };
+    let prompt = child.prompt.as_deref().unwrap_or("(nothing was asked)");
+    let mut out = vec![
+        Text::line(Tone::Plain, &clean::line(&head)),
+        Text::line(Tone::Dim, &format!("  {}", clean::cut(&clean::line(prompt), 90))),
+        Text::line(
+            Tone::Dim,
+            &format!("  {}, {}", plural(child.attempts.len(), "attempt"), used.phrase()),
+        ),
+    ];
+    if let Some(problem) = &child.problem {
+        out.push(Text::line(
+            Tone::Warning,
+            &clean::line(&format!("  cannot be continued: {problem}")),
+        ));
+    }
+    out
+}

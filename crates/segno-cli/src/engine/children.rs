@@ -1,0 +1,120 @@
+//! What subagents need of this machine.
+//!
+//! Responsible for: putting store, providers and surroundings together for the children of a session, as the
+//! engine does for the session itself. Must not: decide anything about a child.
+
+use super::{Engine, ModelChoice, world};
+use crate::error::{CliError, ExitCode};
+use crate::stores::Log;
+use segno_agent::permission::Mode;
+use segno_agent::provider::{Credentials, Provider};
+use segno_agent::subagent::{Family, Nursery, Role, Roles};
+use segno_agent::{Surroundings, World};
+use segno_model::SessionId;
+use segno_model::child::drift::refusals;
+use segno_model::child::parent_of;
+use segno_model::compaction::{Settings, Window};
+use segno_model::record::ModelRef;
+use segno_model::store::SessionStore as _;
+use segno_runtime::Limits;
+use segno_store::{FileStore, RealDisk};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A session's children on this machine.
+pub struct Children {
+    files: FileStore<RealDisk>,
+    credentials: Credentials,
+    surroundings: Surroundings,
+    limits: Limits,
+    compaction: (Settings, BTreeMap<String, Window>),
+}
+
+impl Nursery for Children {
+    type Store = FileStore<RealDisk>;
+    type Model = Provider;
+
+    fn store(&self) -> &FileStore<RealDisk> {
+        &self.files
+    }
+
+    fn connect(&self, model: &ModelRef, base_url: Option<&str>) -> Result<Provider, String> {
+        let base_url = base_url.map(str::to_owned);
+        let choice = ModelChoice { model: model.clone(), base_url, chosen: true };
+        choice.connect(&self.credentials).map_err(|error| error.cause.unwrap_or(error.sentence))
+    }
+
+    fn actions(&self, log: &Log) -> Option<PathBuf> {
+        Some(log.actions_dir())
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        self.surroundings.clone()
+    }
+
+    fn world(&self) -> World {
+        world(self.limits.clone())
+    }
+
+    fn compaction(&self) -> (Settings, BTreeMap<String, Window>) {
+        self.compaction.clone()
+    }
+}
+
+impl Engine {
+    /// The roles that a subagent can have here.
+    #[must_use]
+    pub fn roles(&self) -> Roles {
+        let root = self.project.root.as_deref().unwrap_or(&self.cwd);
+        let user = self.stores.home.config.with_file_name("agents");
+        Roles::load(&Roles::directories(root, Some(&user)))
+    }
+
+    /// The subagents of a session.
+    #[must_use]
+    pub fn family(&self, parent: &SessionId) -> Family<Children> {
+        let children = Children {
+            files: self.stores.files.clone(),
+            credentials: self.credentials.clone(),
+            surroundings: self.surroundings(),
+            limits: self.limits(),
+            compaction: (self.config.compaction.settings(), self.config.windows()),
+        };
+        Family::new(children, parent.clone(), self.roles())
+    }
+
+    /// Goes to a child's directory and compares it with its launch; nothing for a session that is none.
+    /// `allow` is the person's word for what may be allowed. Gives what was allowed, by code.
+    ///
+    /// # Errors
+    /// When it must not go on; all reasons at once, and nothing was changed.
+    pub async fn review(&mut self, id: &SessionId, allow: bool) -> Result<Vec<String>, CliError> {
+        // Only children lie below another session; others are not read twice.
+        if !self.stores.files.is_child(id)? {
+            return Ok(Vec::new());
+        }
+        let header = self.stores.files.read(id).await?.header;
+        let Some(parent) = parent_of(&header) else { return Ok(Vec::new()) };
+        let cwd = header.launch.as_ref().and_then(|l| l.get("cwd")?.as_str().map(PathBuf::from));
+        if let Some(cwd) = cwd.filter(|cwd| cwd.is_dir() && *cwd != self.cwd) {
+            self.move_to(cwd).await;
+        }
+        let unused = self.stores.home.data.join("actions");
+        let tools = self.toolbox(&parent, unused, Mode::ReadOnly, None);
+        let reviewed = self.family(&parent).review(&tools, id, allow).await;
+        let drift = reviewed.map_err(|(codes, sentence)| {
+            CliError::new(ExitCode::Failed, "The subagent is not what it was.")
+                .because(format!("{sentence} ({codes})"))
+                .next(format!("`segno show {id}` reads it; `segno resume {id} --allow-drift` goes on where that may be allowed."))
+        })?;
+        let refused = refusals(&drift, false);
+        Ok(refused.iter().map(|drift| drift.code.to_owned()).collect())
+    }
+
+    /// The role of a session that is a child; the general one when it is not there any more.
+    pub(super) fn role_of(&self, launch: &serde_json::Value) -> Role {
+        let name = launch.pointer("/role/name").and_then(serde_json::Value::as_str);
+        let role = name.and_then(|name| self.roles().get(name).cloned());
+        role.unwrap_or_else(Role::general)
+    }
+}

@@ -1,0 +1,259 @@
+//! Subagents through the real binary: killed with SIGKILL, found, continued, listed, shown and moved.
+
+use crate::json_page::{example, same_shape};
+use crate::place::{PATIENCE, Place, Ran, signal, wait};
+use rustix::process::Signal;
+use segno_model::SessionId;
+use segno_model::record::{AttemptStatus, Body, Message};
+use segno_model::store::{ListedChild, Scanned, SessionStore as _, StoreError};
+use segno_testkit::scripted_model::{Delivery, Recorded};
+use std::process::Child;
+
+/// A parent that gives a task and continues a child by its id; children are told apart by their role.
+/// `fault` goes wrong in the child's first reply, `late` in its second.
+fn script(fault: &str, late: &str) -> String {
+    let rule = |name: &str, fault: &str, when: &str, answer: &str| match fault {
+        "" => String::new(),
+        fault => format!(
+            "rule {name}\n  once\n  when system contains \"# Role\"\n  {when}\n  {fault}\n  {answer}\n"
+        ),
+    };
+    let write = "say \"Writing.\"\n  call bash {\"command\": \"echo one >> effects\"}";
+    format!(
+        r##"
+strict prefix
+{}
+rule child writes
+  when system contains "# Role"
+  when prompt contains "write it"
+  when last user
+  {write}
+{}
+rule child goes on
+  when system contains "# Role"
+  when last user
+  say "Second words."
+rule child answers
+  when system contains "# Role"
+  say "First words."
+rule parent gives
+  when last user
+  when prompt contains "give"
+  call task {{"agent": "scout", "prompt": "write it"}}
+rule parent goes on
+  when last user
+  when prompt line "again " capture id until line
+  call task {{"resume": "{{id}}", "prompt": "go on"}}
+otherwise
+  say "Told: {{result_line}}"
+"##,
+        rule("cut", fault, "when last user", write),
+        rule("cut late", late, "when last results", "say \"First words.\""),
+    )
+}
+
+fn place(fault: &str, late: &str) -> Place {
+    let place = Place::new(&script(fault, late));
+    let agents = place.file(".segno/agents");
+    std::fs::create_dir_all(&agents).unwrap();
+    let role = "---\nname: scout\ndescription: it scouts\n---\nYou scout.\n";
+    std::fs::write(agents.join("scout.md"), role).unwrap();
+    place
+}
+
+fn children(place: &Place) -> Vec<ListedChild> {
+    place.sessions().iter().flat_map(|id| wait(place.store().children(id)).unwrap()).collect()
+}
+
+fn statuses(place: &Place) -> Vec<AttemptStatus> {
+    let records = place.records();
+    segno_model::child::attempts(&records).into_iter().map(|attempt| attempt.status).collect()
+}
+
+/// How often a child was given a prompt.
+fn prompts(place: &Place, child: &SessionId) -> usize {
+    let mut prompts = 0;
+    let mut visit = |item| {
+        if let Scanned::Record(record) = item
+            && let Body::Message(message) = record.body()
+            && let Message::User(user) = &**message
+        {
+            prompts += usize::from(user.notice.is_none());
+        }
+        true
+    };
+    wait(place.store().scan(child, &mut visit)).unwrap();
+    prompts
+}
+
+fn until_hanging(place: &Place, child: &mut Child) {
+    let hangs = |requests: &[Recorded]| requests.iter().any(|r| r.delivery == Delivery::Hanging);
+    assert!(place.server.wait_until(PATIENCE, hangs), "{:?}", child.try_wait());
+}
+
+/// SIGKILL while the child streams, before and behind its effect: nothing is launched twice, the effect
+/// happens once, the parent is told the truth, and the child goes on. Covers: G7, RS7, SD1, #142.
+#[test]
+fn a_child_killed_in_mid_work_is_found_and_continued() {
+    let hang = "fault hang after 3 events";
+    for (fault, late) in [(hang, ""), ("", hang)] {
+        let place = place(fault, late);
+        let mut run = place.run(&["--permission", "all", "give it"]).spawn().unwrap();
+        until_hanging(&place, &mut run);
+        signal(&run, Signal::KILL);
+        run.wait().unwrap();
+        let before = children(&place);
+        assert_eq!((before.len(), before[0].held), (1, false), "dead, and not running");
+        let id = before[0].id.clone();
+
+        let again = format!("again {id}");
+        let ran = place.done(&["--permission", "all", "--continue", &again]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.out.contains("Told: Second words."), "{ran:?}");
+        assert_eq!(statuses(&place), [AttemptStatus::Interrupted, AttemptStatus::Completed]);
+        assert_eq!((children(&place).len(), prompts(&place, &id)), (1, 2));
+        let effects = std::fs::read_to_string(place.file("effects")).unwrap_or_default();
+        assert_eq!(effects, if fault.is_empty() { "one\n" } else { "" });
+        assert_eq!(place.server.violations(), []);
+    }
+}
+
+/// What a child had finished is delivered once, without running it again. Covers: G7, RS20, #142.
+#[test]
+fn a_finished_child_is_delivered_once() {
+    let place = place("", "");
+    let ran = place.done(&["--permission", "all", "give it"]);
+    assert!(ran.out.contains("Told: First words."), "{ran:?}");
+    let parent = place.sessions().remove(0);
+    let log = place.store().log_path(&parent).unwrap();
+    // As if power had failed when the child's end was not yet in the parent's log.
+    let bytes = std::fs::read(&log).unwrap();
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|b| *b == b'\n').collect();
+    let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
+    let started = lines.iter().position(|line| text(line).contains("\"type\":\"child\"")).unwrap();
+    std::fs::write(&log, lines[..=started].concat()).unwrap();
+    let asked = place.server.requests().len();
+    let url = place.server.url();
+    let resume = ["resume", "last", "--policy", "auto", "--base-url", &url];
+    let ran: Ran = place.segno(&resume).output().unwrap().into();
+    assert_eq!((ran.code, ran.out.contains("Told: First words.")), (Some(0), true), "{ran:?}");
+    assert_eq!(place.server.requests().len(), asked + 1, "only the parent was asked");
+    assert_eq!(std::fs::read_to_string(place.file("effects")).unwrap(), "one\n");
+    assert_eq!(statuses(&place), [AttemptStatus::Completed]);
+}
+
+/// Listed under its parent and nowhere else, shown with links both ways, moved and brought back with its
+/// parent, exported with a word about it. Covers: LK9, LK15, PR1, #140.
+#[test]
+fn a_child_is_listed_shown_moved_and_brought_back() {
+    let place = place("", "");
+    place.done(&["--permission", "all", "give it"]);
+    let parent = place.sessions().remove(0);
+    let id = children(&place).remove(0).id;
+    let out = |args: &[&str]| {
+        let ran: Ran = place.segno(args).output().unwrap().into();
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran
+    };
+    let (me, my_parent) = (id.to_string(), parent.to_string());
+    let listed = out(&["children", "last"]).out;
+    assert!(
+        listed.contains(&me) && listed.contains("scout") && listed.contains("1 attempt"),
+        "{listed}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&out(&["children", "last", "--json"]).out).unwrap();
+    same_shape("children", &example("children"), &json);
+    assert_eq!(
+        (&json["children"][0]["id"], &json["children"][0]["code"]),
+        (&me.clone().into(), &serde_json::Value::Null)
+    );
+    assert!(!out(&["list", "--all"]).out.contains(&me[..8]), "only its parent is a session");
+    assert!(out(&["list", "--all", "--children"]).out.contains(&me[..8]));
+    let shown = out(&["show", &me]).out;
+    assert!(
+        shown.contains(&format!("subagent of {parent}")) && shown.contains("First words."),
+        "{shown}"
+    );
+    assert!(
+        out(&["show", &me[..13]]).out.contains("First words."),
+        "the beginning of an id will do"
+    );
+    assert!(out(&["show", "last"]).out.contains(&format!("`segno show {me}` reads it")));
+    assert_eq!(out(&["check", &me]).code, Some(0));
+    assert!(out(&["export", "last"]).err.contains("its 1 subagent is not in it"));
+    out(&["delete", "last", "--yes"]);
+    assert!(matches!(wait(place.store().read(&id)), Err(StoreError::NotFound(_))));
+    out(&["trash", "restore", &my_parent]);
+    assert_eq!(children(&place).remove(0).id, id);
+    out(&["delete", &me, "--yes"]);
+    assert!(children(&place).is_empty());
+    out(&["trash", "restore", &me]);
+    assert_eq!(children(&place).remove(0).id, id);
+}
+
+/// A person goes on with a child; what makes that wrong is refused with all reasons, and what may be allowed
+/// is allowed by word and recorded. Covers: RS9, RS11, VA7.
+#[test]
+fn a_person_goes_on_with_a_child() {
+    let place = place("", "");
+    place.done(&["--permission", "all", "give it"]);
+    let id = children(&place).remove(0).id.to_string();
+    let url = place.server.url();
+    let resume = |more: &[&str]| -> Ran {
+        let args =
+            [&["resume", id.as_str(), "--base-url", url.as_str()], more, &["--", "go on"]].concat();
+        place.segno(&args).output().unwrap().into()
+    };
+    let ran = resume(&[]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "Second words.\n"), "{ran:?}");
+    let role = place.file(".segno/agents/scout.md");
+    std::fs::write(&role, "---\nname: scout\ndescription: it scouts\n---\nYou scout otherwise.\n")
+        .unwrap();
+    let log = place.store().log_path(&SessionId::parse(&id).unwrap()).unwrap();
+    let before = std::fs::read(&log).unwrap();
+    let refused = resume(&[]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.err.contains("agent-drift") && refused.err.contains("--allow-drift"),
+        "{refused:?}"
+    );
+    assert_eq!(std::fs::read(&log).unwrap(), before);
+    let ran = resume(&["--allow-drift"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let after = String::from_utf8(std::fs::read(&log).unwrap()).unwrap();
+    assert!(after.contains(r#""name":"segno.allow_drift","data":["agent-drift"]"#), "{after}");
+}
+
+/// Two processes go on with one child at once, again and again: one wins, the other is told that it is held,
+/// and nothing of the two mixes. Covers: G5, LE18, RS22.
+#[test]
+fn two_processes_hammer_one_child() {
+    let place = place("", "");
+    place.done(&["--permission", "all", "give it"]);
+    let id = children(&place).remove(0).id;
+    let me = id.to_string();
+    let url = place.server.url();
+    let (mut won, mut held) = (0, 0);
+    for round in 0..6 {
+        let prompt = format!("go on {round}");
+        let go = || {
+            let args = ["resume", &me, "--base-url", &url, "--", &prompt];
+            place.segno(&args).spawn().unwrap()
+        };
+        let both = [go(), go(), go()];
+        for process in both {
+            let ran: Ran = process.wait_with_output().unwrap().into();
+            match ran.code {
+                Some(0) => won += 1,
+                Some(4) => held += 1,
+                _ => panic!("{ran:?}"),
+            }
+        }
+    }
+    assert_eq!(won + held, 18);
+    assert_eq!(prompts(&place, &id), won + 1, "each winner said one thing");
+    let ran: Ran = place.segno(&["check", &me]).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(held > 0, "contention was met");
+}
