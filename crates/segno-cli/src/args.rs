@@ -753,7 +753,7 @@ pub fn quoted(text: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(safe) {
         text.to_owned()
-    } else if clean::line(text) != text {
+    } else if clean::block(text) != text || text.contains(char::is_control) {
         // Shown as it is, a terminal would be shown something else; a shell takes this back exactly.
         let bytes = text.bytes().map(|byte| match byte {
             b'\'' | b'\\' => format!("\\{}", char::from(byte)),
