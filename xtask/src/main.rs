@@ -15,7 +15,7 @@ mod tidy;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate | orders | soak | sabotage\n\
+const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate | orders | soak | long | sabotage\n\
     test      every test: unit, integration, crash, documentation, the example, the proofs\n\
     tidy      headers, sizes, crate direction, links, coverage page, forbidden words\n\
     bench     speed budgets, in a release build; names choose measures\n\
@@ -23,6 +23,7 @@ const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate |
     simulate  lives of processes by seed: [--seeds N] [--seed N]\n\
     orders    two processes on one session in every order: [--switches N]\n\
     soak      processes killed at random moments: [--kills N] [--seed N]\n\
+    long      one session of 5,000 turns: [--turns N] [--seed N]\n\
     sabotage  the suite must fail when one safeguard is taken away: [WORD]";
 
 fn main() -> ExitCode {
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         "simulate" => proof::simulate(&root(), &rest),
         "orders" => proof::orders(&root(), &rest),
         "soak" => proof::soak(&root(), &rest),
+        "long" => proof::long(&root(), &rest),
         "sabotage" => sabotage::run(&root(), &rest),
         "tidy" => tidy::run(&root()),
         _ => Err(USAGE.to_owned()),

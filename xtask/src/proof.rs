@@ -14,6 +14,8 @@ const SEEDS: u64 = 20_000;
 const SWITCHES: u64 = 2;
 /// Kills of real processes in CI.
 const KILLS: u64 = 1_000;
+/// Turns of the long session in CI.
+const TURNS: u64 = 5_000;
 
 /// The states and the lives are in an optimised build, with the checks of a development one.
 const PROOF: &[&str] = &["--profile", "proof", "-p", "segno-runtime", "--test", "proof"];
@@ -21,6 +23,8 @@ const PROOF: &[&str] = &["--profile", "proof", "-p", "segno-runtime", "--test", 
 const ORDERS: &[&str] = &["--profile", "proof", "-p", "segno-store", "--test", "interleavings"];
 /// Processes are those that the other tests use.
 const CLI: &[&str] = &["-p", "segno-cli", "--test", "cli"];
+/// One session that goes on and on.
+const LONG: &[&str] = &["-p", "segno-cli", "--test", "long"];
 
 /// `crash [--states N] [--only WORKLOAD:MOMENT:STATE]`.
 pub(crate) fn crash(root: &Path, args: &[String]) -> Result<String, String> {
@@ -45,6 +49,12 @@ pub(crate) fn orders(root: &Path, args: &[String]) -> Result<String, String> {
 pub(crate) fn soak(root: &Path, args: &[String]) -> Result<String, String> {
     let given = options(args, &[("--kills", "SEGNO_KILLS"), ("--seed", "SEGNO_SEED")])?;
     run(root, (CLI, "soak::"), given, ("SEGNO_KILLS", KILLS))
+}
+
+/// `long [--turns N] [--seed N]`.
+pub(crate) fn long(root: &Path, args: &[String]) -> Result<String, String> {
+    let given = options(args, &[("--turns", "SEGNO_TURNS"), ("--seed", "SEGNO_SEED")])?;
+    run(root, (LONG, ""), given, ("SEGNO_TURNS", TURNS))
 }
 
 type Variables = Vec<(&'static str, String)>;

@@ -28,6 +28,7 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
         crate::proof::simulate(root, &[]),
         crate::proof::orders(root, &[]),
         crate::proof::soak(root, &[]),
+        crate::proof::long(root, &[]),
     ];
     for proof in &proofs {
         match proof {
