@@ -36,6 +36,7 @@ pub(crate) fn judge(disk: &SimDisk, told: &Told, goes_on: bool) -> Result<(), St
             admitted_is_once(disk, id, &records, told)?;
         }
         is_valid(&session.context(&crate::scene::model_ref()))?;
+        view_is_whole(&session, &records)?;
         drop(session);
         if goes_on {
             work_on(disk, id, stopping(id, told))?;
@@ -162,6 +163,40 @@ fn is_valid(context: &Context) -> Result<(), String> {
     if open.is_empty() { Ok(()) } else { Err(format!("calls {open:?} have no results")) }
 }
 
+/// The view of before a compaction or the one of after it, never a part of one: with a finished compaction the
+/// summary comes first and everything that it keeps is there, without one nothing that was said is missing.
+/// One that was begun and is not over will be recorded as failed.
+fn view_is_whole(session: &Session<FileLog<SimDisk>>, all: &[Record]) -> Result<(), String> {
+    let context = session.context(&crate::scene::model_ref());
+    let summarised =
+        context.messages.first().is_some_and(|m| m.text().starts_with("<session_history"));
+    let finished = session.records().iter().any(
+        |record| matches!(record.body(), Body::Compaction(c) if c.state == CompactionState::Done),
+    );
+    if summarised != finished {
+        return Err(format!(
+            "finished: {finished}, and the context begins with a summary: {summarised}"
+        ));
+    }
+    if let Some(finding) = session.findings().iter().find(|f| f.code == "missing-kept-record") {
+        return Err(finding.sentence.clone());
+    }
+    let branched = all.iter().any(|record| matches!(record.body(), Body::Tip(_)));
+    if !finished && !branched {
+        let sent: Vec<String> = context.messages.iter().map(ContextMessage::text).collect();
+        if let Some(lost) = prompts(all).into_iter().find(|prompt| !sent.contains(prompt)) {
+            return Err(format!("the prompt {lost:?} is sent no more, and nothing tells of it"));
+        }
+    }
+    let is_failure =
+        |body: &Body| matches!(body, Body::Compaction(c) if c.state == CompactionState::Failed);
+    let open = session.state().in_force.open_compaction.is_some();
+    match open && !session.pending_recovery().iter().any(is_failure) {
+        true => Err("a compaction is open, and nobody will say that it failed".to_owned()),
+        false => Ok(()),
+    }
+}
+
 /// The run of which a stop was shown and nothing later (G9).
 fn stopping(id: &SessionId, told: &Told) -> Option<u64> {
     let newest = told.shown.iter().rev().filter(|(of, ..)| of == id);
@@ -216,7 +251,8 @@ fn tells_the_truth(disk: &SimDisk, session: &Session<FileLog<SimDisk>>) -> Resul
         return Ok(());
     }
     let holds = disk.peek(Path::new(EDITED)).unwrap_or_default();
-    let results = session.records().into_iter().filter_map(|record| match record.body() {
+    // The whole log: a summary may have taken the place of earlier edits.
+    let results = scan(disk, session.id())?.into_iter().filter_map(|record| match record.body() {
         Body::Message(message) => match &**message {
             Message::Tool(result) if result.name == "edit" => Some(result.clone()),
             _ => None,

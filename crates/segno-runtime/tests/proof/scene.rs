@@ -3,6 +3,7 @@
 //!
 //! Responsible for: the world around a session on a simulated disk. Must not: judge.
 
+use segno_model::compaction::Window;
 use segno_model::inbox::admission::Admission;
 use segno_model::inbox::{InputBody, NewInput, Words};
 use segno_model::record::*;
@@ -120,6 +121,8 @@ pub(crate) struct Around<'a> {
     pub(crate) disk: &'a SimDisk,
     pub(crate) sleep: Sleep,
     pub(crate) pause: Pause,
+    /// Tokens of the model's context; contexts stay as they are where it is not known.
+    pub(crate) window: Option<u64>,
 }
 
 /// As [`prompt`], with the timer and the scheduler of the caller's choice; the prompt is not noted.
@@ -169,7 +172,7 @@ impl<'a> Around<'a> {
     /// Nothing waits, and nothing is a matter of chance.
     pub(crate) fn still(disk: &'a SimDisk) -> Self {
         let sleep: Sleep = Arc::new(|_| Box::pin(std::future::ready(())));
-        Self { disk, sleep, pause: Pause::none() }
+        Self { disk, sleep, pause: Pause::none(), window: None }
     }
 
     fn run(&self, plan: &[Say], told: &Told) -> (Planned, Outside, RunEnv<'static>) {
@@ -188,6 +191,7 @@ impl<'a> Around<'a> {
         };
         let mut env = RunEnv::new(model_ref(), "You are a test.", owner(), self.sleep.clone());
         env.stop = stop;
+        env.compaction.window = self.window.map(|context| Window { context, output: 0 });
         env.inbox = Some(Arc::new(StoreInbox { store: store(self.disk), id: id(1) }));
         (model, tools, env)
     }
@@ -216,6 +220,8 @@ pub(crate) enum Say {
     Sent(&'static str, &'static str, InputKind),
     /// Streams this and fails.
     Fails(&'static str, ModelErrorKind),
+    /// Says something when it is asked for a summary that is none.
+    Rambles,
 }
 
 /// Lets others run for a while whose length follows from a seed.
@@ -257,10 +263,23 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
+    /// Whether what comes next is no reply, or one that is no summary.
+    fn misbehaves(&self) -> bool {
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(plan.front(), Some(Say::EndedIn(..) | Say::Fails(..) | Say::Rambles))
+    }
+
     fn next(&self) -> Option<Say> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
+
+/// How the runtime asks for a summary.
+const SUMMARISER: &str =
+    "You summarise the history of a coding session so that the work can go on.";
+
+const SUMMARY: &str = "<summary>\n## Goal\nto go on\n## Constraints\n## Decisions\n## Done\n\
+    ## In progress\n## Next\n## Files\n## Open questions\n</summary>";
 
 /// Another process sends an input; whether it was acknowledged is noted.
 pub(crate) fn send(
@@ -288,6 +307,10 @@ impl Model for Planned {
         request: ModelRequest<'_>,
         events: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<AssistantMessage, ModelError> {
+        if request.system == SUMMARISER && !self.misbehaves() {
+            let text = SUMMARY.to_owned();
+            return Ok(AssistantMessage::new(request.model, vec![AssistantBlock::Text { text }]));
+        }
         let mut say = self.next();
         while let Some(Say::Sent(input, text, kind)) = say {
             send(&self.disk, request.session, (input, text, kind), &self.admitted);
@@ -306,6 +329,7 @@ impl Model for Planned {
                 let message = "it fails".to_owned();
                 return Err(ModelError::new(kind, message));
             }
+            Some(Say::Rambles) => vec![AssistantBlock::Text { text: "well, then".to_owned() }],
             Some(Say::Text(text)) => vec![AssistantBlock::Text { text: text.to_owned() }],
             None => vec![AssistantBlock::Text { text: "nothing more".to_owned() }],
         };
@@ -322,7 +346,8 @@ fn call((id, name): &(&str, &str)) -> AssistantBlock {
 }
 
 /// Tools by name: `read`; `act` (opaque, its effect is outside); `edit` (verified, a file on the same
-/// disk); `wait` (opaque, the user stops it); `big` (reads, a long output).
+/// disk); `wait` (opaque, the user stops it); `big` (reads, a long output kept beside a cut); `page` (reads,
+/// 1,600 bytes).
 pub(crate) struct Outside {
     pub(crate) disk: SimDisk,
     pub(crate) effects: Arc<Mutex<Vec<String>>>,
@@ -376,7 +401,7 @@ impl Tools for Outside {
 
     async fn judge(&self, call: &ToolCall) -> Verdict {
         Verdict::Run(ToolPlan::new(match call.name.as_str() {
-            "read" | "big" => ReplayClass::Read,
+            "read" | "big" | "page" => ReplayClass::Read,
             "edit" => ReplayClass::Verified,
             _ => ReplayClass::Opaque,
         }))
@@ -433,6 +458,7 @@ impl Outside {
                 self.happened(&call.id);
                 ToolOutput::done(format!("{} done", call.id))
             }
+            "page" => ToolOutput::done("line of it\n".repeat(146)),
             "big" => {
                 let mut output = ToolOutput::done("a cut");
                 output.whole = Some(vec![b'x'; 1500]);

@@ -120,7 +120,9 @@ impl World {
 
     fn around(&mut self) -> impl FnOnce(&SimDisk) -> Around<'_> + use<> {
         let (sleep, pause) = (self.timer(), Pause::seeded(self.rng.next_u64()));
-        |disk| Around { disk, sleep, pause }
+        // Half of the processes have a model whose window is small.
+        let window = self.chance(50).then(|| 150 + self.rng.below(600) as u64);
+        move |disk| Around { disk, sleep, pause, window }
     }
 
     fn session(&mut self) -> Option<Session<Log>> {
@@ -158,12 +160,14 @@ impl World {
             if self.chance(25) {
                 plan.push(self.sent());
             }
-            plan.push(match self.rng.below(12) {
+            plan.push(match self.rng.below(14) {
                 0..=6 => Say::Calls(self.calls()),
                 7 => Say::EndedIn("half a sentence", StopKind::User),
                 8 => Say::EndedIn("half a word", StopKind::Shutdown),
                 9 => Say::Fails("it began", ModelErrorKind::Busy),
                 10 => Say::Fails("", ModelErrorKind::Refused),
+                11 => Say::Fails("", ModelErrorKind::TooLong),
+                12 => Say::Rambles,
                 _ => Say::Text("in between"),
             });
         }
@@ -182,7 +186,7 @@ impl World {
     }
 
     fn calls(&mut self) -> &'static [(&'static str, &'static str)] {
-        let tools = ["read", "act", "edit", "big", "act", "wait", "read"];
+        let tools = ["read", "act", "edit", "big", "act", "wait", "page"];
         let count = 1 + self.rng.below(4);
         let calls = (0..count).map(|_| {
             self.count += 1;

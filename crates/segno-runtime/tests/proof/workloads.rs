@@ -4,12 +4,12 @@
 //! a process that is dead does. Must not: check anything.
 
 use crate::scene::{
-    Around, EDITED, Say, Told, id, prompt, resume, send, store, take_up_with, work_off,
+    Around, EDITED, Say, Told, id, prompt, prompt_with, resume, send, store, take_up_with, work_off,
 };
 use segno_model::Timestamp;
 use segno_model::record::*;
 use segno_model::store::{ForkPoint, SessionStore as _};
-use segno_runtime::{RunError, Session, StopKind};
+use segno_runtime::{ModelErrorKind, RunError, Session, StopKind};
 use segno_store::FileLog;
 use segno_store::disk::{Disk as _, DiskFile as _, Writes};
 use segno_testkit::sessions;
@@ -38,6 +38,40 @@ pub(crate) fn all() -> Vec<Workload> {
             prepare: after_turns,
             act: |disk, told| done(compaction(disk, told)),
         },
+        Workload {
+            name: "compaction-by-itself",
+            prepare: after_turns,
+            act: |disk, told| done(narrow(disk, told, 200, &[Say::Text("yes")])),
+        },
+        Workload {
+            name: "compaction-refused",
+            prepare: after_turns,
+            act: |disk, told| {
+                let plan = [Say::Rambles, Say::Rambles, Say::Text("yes"), Say::Text("and")];
+                done(narrow(disk, told, 200, &plan));
+            },
+        },
+        Workload {
+            name: "compaction-stopped",
+            prepare: after_turns,
+            act: |disk, told| {
+                done(narrow(disk, told, 200, &[Say::EndedIn("<summ", StopKind::User)]));
+            },
+        },
+        Workload {
+            name: "compaction-too-long",
+            prepare: after_turns,
+            act: |disk, told| {
+                let too_long = Say::Fails("", ModelErrorKind::TooLong);
+                done(narrow(disk, told, 9_000, &[too_long, Say::Text("yes")]));
+            },
+        },
+        Workload {
+            name: "compaction-taken-up",
+            prepare: in_the_middle_of_a_compaction,
+            act: |disk, told| done(take_it_up(disk, told)),
+        },
+        Workload { name: "pruning", prepare: empty, act: |disk, told| done(pruning(disk, told)) },
         Workload {
             name: "admission",
             prepare: after_turns,
@@ -224,6 +258,47 @@ fn compaction(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
     Ok(())
 }
 
+/// A turn of a session whose model has a small window, and one more.
+fn narrow(disk: &SimDisk, told: &mut Told, window: u64, plan: &[Say]) -> Result<(), String> {
+    let mut session = reopen(disk)?;
+    let around = Around { window: Some(window), ..Around::still(disk) };
+    for (text, plan) in [("shorter", plan), ("on", &[Say::Text("there")][..])] {
+        told.tried.push(text.to_owned());
+        prompt_with(&mut session, text, plan, &around, told).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Long outputs, until the old ones are left out.
+fn pruning(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
+    let mut session = create(disk);
+    let around = Around { window: Some(2_400), ..Around::still(disk) };
+    let plan = [
+        Say::Calls(&[("p1", "page")]),
+        Say::Calls(&[("p2", "page")]),
+        Say::Calls(&[("p3", "page"), ("a1", "act")]),
+        Say::Calls(&[("p4", "page")]),
+        Say::Calls(&[("p5", "page")]),
+        Say::Calls(&[("a2", "act")]),
+        Say::Text("enough"),
+    ];
+    told.tried.push("read it all".to_owned());
+    prompt_with(&mut session, "read it all", &plan, &around, told).map_err(|e| text(&e))?;
+    if session.state().in_force.pruned.is_empty() {
+        return Err("nothing was left out".to_owned());
+    }
+    Ok(())
+}
+
+/// Power is lost while a summary is made.
+fn in_the_middle_of_a_compaction() -> (SimDisk, Told) {
+    let (disk, mut told) = after_turns();
+    disk.stop_before_change(9);
+    done(narrow(&disk, &mut told, 200, &[Say::Text("yes")]));
+    let states = disk.crash_states();
+    (states.nth(states.total() - 1), told)
+}
+
 /// The tip moves back, and another branch grows.
 fn branches(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
     let mut session = reopen(disk)?;
@@ -281,4 +356,28 @@ fn with_a_torn_tail() -> (SimDisk, Told) {
     done(plain(&disk, &mut told));
     let states = disk.crash_states();
     (states.nth(states.total() / 2), told)
+}
+
+/// The workloads reach what they are about: each of these leaves the records that it is named for.
+#[test]
+fn workloads_of_compaction_do_what_they_are_named_for() {
+    let kinds = |name: &str| {
+        let workload =
+            all().into_iter().find(|w| w.name == name).unwrap_or_else(|| panic!("{name}"));
+        let (disk, mut told) = (workload.prepare)();
+        (workload.act)(&disk, &mut told);
+        let session = reopen(&disk).unwrap_or_else(|e| panic!("{e}"));
+        let now = session.state().in_force.clone();
+        let story = told.story();
+        let failed = story.matches("\"state\":\"failed\"").count();
+        (now.totals.compactions, failed, now.pruned.len(), now.last_end)
+    };
+    let completed = Some(RunEnd::Completed);
+    assert_eq!(kinds("compaction-by-itself"), (1, 0, 0, completed));
+    assert_eq!(kinds("compaction-refused"), (0, 1, 0, completed));
+    assert_eq!(kinds("compaction-too-long"), (1, 0, 0, completed));
+    assert_eq!(kinds("compaction-taken-up"), (0, 1, 0, completed));
+    assert_eq!(kinds("pruning"), (0, 0, 2, completed));
+    let (compactions, failed, ..) = kinds("compaction-stopped");
+    assert_eq!((compactions, failed), (1, 1), "it is stopped, and the next run makes one");
 }
