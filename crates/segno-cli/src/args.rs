@@ -13,7 +13,7 @@ pub use looking::{
     CheckArgs, ChildrenArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy,
     StatusArgs,
 };
-pub use tending::{ContextAction, ContextArgs, EraseArgs, PruneArgs, PruneKind};
+pub use tending::{CompactArgs, ContextAction, ContextArgs, EraseArgs, PruneArgs, PruneKind};
 
 use crate::error::{CliError, capitalised};
 use crate::terminal::clean;
@@ -452,29 +452,6 @@ pub struct NameArgs {
     /// Its new name; an empty one takes the name away
     #[arg(value_name = "NAME")]
     pub name: String,
-}
-
-/// `segno compact`
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct CompactArgs {
-    /// Which session
-    pub session: String,
-
-    /// What the summary is to keep in mind
-    #[arg(value_name = "INSTRUCTIONS")]
-    pub instructions: Vec<String>,
-
-    /// The model that summarises, instead of the session's
-    #[arg(long, value_name = "PROVIDER/ID")]
-    pub model: Option<String>,
-
-    /// Where the provider's interface is, instead of its usual place
-    #[arg(long, value_name = "URL")]
-    pub base_url: Option<String>,
-
-    /// JSON instead of text (docs/protocol/cli-json.md)
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `segno export`

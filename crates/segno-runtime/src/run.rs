@@ -4,7 +4,7 @@
 //! input (1 sync) → request (1 each) → reply → tools (at most 2 per round) → … → end (1). Must not:
 //! know a provider or a tool, or keep anything in memory that the log does not have.
 
-use crate::compaction::Tight;
+use crate::compaction::{Tight, still_too_long};
 use crate::draft::{Streamed, keep_draft};
 use crate::event::{Event, Observer};
 use crate::inbox::{Heard, InboxSource, Watcher};
@@ -297,7 +297,10 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
                 continue;
             }
             match retry::decide(self.env.retry, attempt, &error) {
-                Next::Fail => return Ok(Asked::Failed(error, said)),
+                Next::Fail => {
+                    let error = if shortened { still_too_long(error) } else { error };
+                    return Ok(Asked::Failed(error, said));
+                }
                 Next::Retry { wait_ms } => {
                     self.keep_broken(said).await?;
                     self.observer.event(Event::Retry { reason: &error.message, wait_ms });

@@ -3,6 +3,7 @@
 mod support;
 
 use segno_model::compaction::{Settings, Window};
+use segno_model::context::ContextMessage;
 use segno_model::record::{Body, CompactionState, Message, RunEnd, UserMessage};
 use segno_model::store::{HeldSession as _, Judged, Opened, SessionStore as _};
 use segno_model::{Record, SessionId};
@@ -189,6 +190,8 @@ async fn what_is_too_long_is_made_shorter_once() {
         scene.prompt(&mut session, &long("first")).await;
         let finished = scene.prompt(&mut session, "second").await;
         assert_eq!(finished.end, end, "{finished:?}");
+        let told = finished.reason.as_ref().is_some_and(|why| why.contains("larger window"));
+        assert_eq!(told, again, "{finished:?}");
         assert_eq!(session.state().in_force.totals.compactions, 1);
         let events = scene.events();
         assert!(events.iter().any(|e| e.contains("TooLong")), "{events:?}");
@@ -246,7 +249,7 @@ async fn killed_in_the_middle_its_cost_counts() {
         let appends = scene.watch.appends.load(Ordering::SeqCst);
         let refused = segno_model::store::StoreError::Poisoned("killed".to_owned());
         scene.watch.faults.lock().expect("faults").insert(appends + fatal, refused);
-        let input = UserMessage::text(&long("second"));
+        let input = UserMessage::text(long("second"));
         let mut observer = scene.observer();
         let env = scene.env();
         let died = run(&mut session, &scene.model, &scene.tools, env, input, &mut observer).await;
@@ -299,7 +302,7 @@ async fn the_persons_words_and_the_task_outlive_summaries() {
         }
         scene.compact(&mut session).await.expect("compacted");
         let context = session.context(&model_ref());
-        let text = context.messages.first().map(|m| m.text()).unwrap_or_default();
+        let text = context.messages.first().map(ContextMessage::text).unwrap_or_default();
         for part in ["- 不改公共接口。", "Never push.", "Goal: tidy up"] {
             assert!(text.contains(part), "again {again}: {text}");
         }
@@ -353,7 +356,7 @@ async fn a_session_that_cannot_be_summarised_is_not_stuck() {
     let finished = scene.prompt(&mut session, "second").await;
     assert_eq!((finished.end, finished.text.as_str()), (RunEnd::Completed, "on we go"));
     let context = session.context(&model_ref());
-    let text = context.messages.first().map(|m| m.text()).unwrap_or_default();
+    let text = context.messages.first().map(ContextMessage::text).unwrap_or_default();
     assert!(text.contains("No model wrote this summary") && text.contains("first"), "{text}");
     assert!(render(&context.messages).contains("user: second"), "the prompt in work stays");
 }

@@ -103,3 +103,26 @@ pub enum PruneKind {
     /// What killed processes left behind
     Leftovers,
 }
+
+/// `segno compact`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct CompactArgs {
+    /// Which session
+    pub session: String,
+
+    /// What the summary is to keep in mind
+    #[arg(value_name = "INSTRUCTIONS")]
+    pub instructions: Vec<String>,
+
+    /// The model that summarises, instead of the session's
+    #[arg(long, value_name = "PROVIDER/ID")]
+    pub model: Option<String>,
+
+    /// Where the provider's interface is, instead of its usual place
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+
+    /// JSON instead of text (docs/protocol/cli-json.md)
+    #[arg(long)]
+    pub json: bool,
+}

@@ -3,6 +3,7 @@
 use crate::json_page::{example, same_shape};
 use crate::place::Place;
 use crate::run_events::{documented, shape};
+use segno_testkit::scripted_model::Turn;
 use serde_json::Value;
 
 const SCRIPT: &str = r#"
@@ -94,7 +95,7 @@ fn a_session_is_compacted_by_command() {
     let told: Value = serde_json::from_str(ran.out.trim()).unwrap();
     same_shape("compact", &example("compact"), &told);
     let asked = place.server.requests().pop().unwrap().seen.unwrap();
-    let asked: String = asked.turns.iter().map(|turn| turn.text()).collect();
+    let asked: String = asked.turns.iter().map(Turn::text).collect();
     assert!(asked.contains("attention to: mind the tests"), "{asked}");
     let again: crate::place::Ran = place.segno(&args).output().unwrap().into();
     assert!(again.err.contains("nothing to compact yet"), "{again:?}");

@@ -1,3 +1,5 @@
+//! Sentences in many languages, and what is carried of them.
+
 use super::*;
 
 fn carried(dropped: &[&str], held: &str) -> Vec<String> {

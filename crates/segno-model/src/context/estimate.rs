@@ -1,7 +1,7 @@
 //! How many tokens the next request has, roughly.
 //!
 //! Responsible for: starting from the last usage that a provider reported for this very context, and counting
-//! what came since by the scripts of its characters (decision 0027 says why not by a tokenizer). Must
+//! what came since by the scripts of its characters (decision 0017 says why not by a tokenizer). Must
 //! not: count the system prompt and tools where nothing was reported; the caller knows those.
 
 use super::place::Place;

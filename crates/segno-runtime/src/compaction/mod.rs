@@ -306,6 +306,17 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 }
 
+/// What a person is told when a context is still too long behind its summary.
+pub(crate) fn still_too_long(mut error: ModelError) -> ModelError {
+    if error.kind == ModelErrorKind::TooLong {
+        error.message.push_str(
+            "; what lies back is summarised already: leave out what is large in the rest, or choose a model \
+             with a larger window",
+        );
+    }
+    error
+}
+
 /// Whether another model or another try could make the summary, and it is not for want of a connection.
 fn is_about_the_summary(error: &CompactError) -> bool {
     match error {

@@ -27,7 +27,8 @@ type Log = FileLog<SimDisk>;
 
 /// All of them.
 pub(crate) fn all() -> Vec<Workload> {
-    vec![
+    let mut all = compactions();
+    all.extend([
         Workload { name: "plain", prepare: empty, act: |disk, told| done(plain(disk, told)) },
         Workload { name: "tools", prepare: empty, act: |disk, told| done(tools(disk, told)) },
         Workload { name: "edit", prepare: empty, act: |disk, told| done(edit(disk, told)) },
@@ -38,40 +39,6 @@ pub(crate) fn all() -> Vec<Workload> {
             prepare: after_turns,
             act: |disk, told| done(compaction(disk, told)),
         },
-        Workload {
-            name: "compaction-by-itself",
-            prepare: after_turns,
-            act: |disk, told| done(narrow(disk, told, 200, &[Say::Text("yes")])),
-        },
-        Workload {
-            name: "compaction-refused",
-            prepare: after_turns,
-            act: |disk, told| {
-                let plan = [Say::Rambles, Say::Rambles, Say::Text("yes"), Say::Text("and")];
-                done(narrow(disk, told, 200, &plan));
-            },
-        },
-        Workload {
-            name: "compaction-stopped",
-            prepare: after_turns,
-            act: |disk, told| {
-                done(narrow(disk, told, 200, &[Say::EndedIn("<summ", StopKind::User)]));
-            },
-        },
-        Workload {
-            name: "compaction-too-long",
-            prepare: after_turns,
-            act: |disk, told| {
-                let too_long = Say::Fails("", ModelErrorKind::TooLong);
-                done(narrow(disk, told, 9_000, &[too_long, Say::Text("yes")]));
-            },
-        },
-        Workload {
-            name: "compaction-taken-up",
-            prepare: in_the_middle_of_a_compaction,
-            act: |disk, told| done(take_it_up(disk, told)),
-        },
-        Workload { name: "pruning", prepare: empty, act: |disk, told| done(pruning(disk, told)) },
         Workload {
             name: "admission",
             prepare: after_turns,
@@ -113,6 +80,47 @@ pub(crate) fn all() -> Vec<Workload> {
             prepare: with_a_torn_tail,
             act: |disk, told| done(go_on(disk, told)),
         },
+    ]);
+    all
+}
+
+/// Contexts that are made smaller, in every way that ends.
+fn compactions() -> Vec<Workload> {
+    vec![
+        Workload {
+            name: "compaction-by-itself",
+            prepare: after_turns,
+            act: |disk, told| done(narrow(disk, told, 200, &[Say::Text("yes")])),
+        },
+        Workload {
+            name: "compaction-refused",
+            prepare: after_turns,
+            act: |disk, told| {
+                let plan = [Say::Rambles, Say::Rambles, Say::Text("yes"), Say::Text("and")];
+                done(narrow(disk, told, 200, &plan));
+            },
+        },
+        Workload {
+            name: "compaction-stopped",
+            prepare: after_turns,
+            act: |disk, told| {
+                done(narrow(disk, told, 200, &[Say::EndedIn("<summ", StopKind::User)]));
+            },
+        },
+        Workload {
+            name: "compaction-too-long",
+            prepare: after_turns,
+            act: |disk, told| {
+                let too_long = Say::Fails("", ModelErrorKind::TooLong);
+                done(narrow(disk, told, 9_000, &[too_long, Say::Text("yes")]));
+            },
+        },
+        Workload {
+            name: "compaction-taken-up",
+            prepare: in_the_middle_of_a_compaction,
+            act: |disk, told| done(take_it_up(disk, told)),
+        },
+        Workload { name: "pruning", prepare: empty, act: |disk, told| done(pruning(disk, told)) },
     ]
 }
 
