@@ -38,7 +38,7 @@ impl Model for Strict {
         if tokens > WINDOW.room() {
             self.refused.lock().expect("refused").push(format!("{tokens} tokens"));
             let (kind, message) = (ModelErrorKind::TooLong, "too long".to_owned());
-            return Err(ModelError { kind, message, retry_after_ms: None });
+            return Err(ModelError { kind, message, retry_after_ms: None, refusal: None });
         }
         if matches!(request.messages.last(), Some(ContextMessage::Assistant(_)) | None) {
             self.refused.lock().expect("refused").push("the last turn is the model's".to_owned());

@@ -1,4 +1,6 @@
 //! Sentences in many languages, and what is carried of them.
+//!
+//! Responsible for: the table of demands and details, and the budget. Must not: test the context.
 
 use super::*;
 
