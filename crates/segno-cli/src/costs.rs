@@ -54,6 +54,23 @@ impl SessionCosts {
         self.with_children(stores, prices, &RefCell::default())
     }
 
+    /// The accounts of its subagents, and of theirs, each once, as far as they can be found.
+    #[must_use]
+    pub fn children(&self, stores: &Stores) -> Vec<(String, Accounts)> {
+        let (mut found, mut seen) = (Vec::new(), HashSet::new());
+        let mut waiting: Vec<String> = self.accounts.children().iter().cloned().collect();
+        while let Some(id) = waiting.pop() {
+            let read = |id: &str| Self::read(stores, &SessionId::parse(id).ok()?).ok();
+            if let Some(costs) =
+                Some(&id).filter(|id| seen.insert((*id).clone())).and_then(|id| read(id))
+            {
+                waiting.extend(costs.accounts.children().iter().cloned());
+                found.push((id, costs.accounts));
+            }
+        }
+        found
+    }
+
     fn with_children(
         &self,
         stores: &Stores,

@@ -83,20 +83,26 @@ impl<D: Disk> FileStore<D> {
     pub fn survey_room(&self) -> Result<Survey, StoreError> {
         let mut survey = Survey::default();
         for found in self.layout().all(self.disk())? {
-            let dir = found.dir();
-            survey.sessions.push((found.id.clone(), find::size(self.disk(), dir.path())));
-            if lock::is_held(self.disk(), &dir) {
-                let why = "a process works on it".to_owned();
-                survey.left_out.push((found.id, why));
-                continue;
-            }
-            match find::in_session(self, &dir, &found.id) {
-                Ok(items) => survey.items.extend(items.items),
-                Err(error) => survey.left_out.push((found.id.clone(), error.to_string())),
+            survey.sessions.push((found.id.clone(), find::size(self.disk(), found.dir().path())));
+            let children = self.layout().children(self.disk(), &found.id)?;
+            let own = children.into_iter().filter(|(_, is_link)| !is_link).map(|(child, _)| child);
+            for session in std::iter::once(found).chain(own) {
+                self.survey_session(session.id.clone(), &session.dir(), &mut survey);
             }
         }
         survey.items.extend(find::outside(self)?);
         Ok(survey)
+    }
+
+    fn survey_session(&self, id: SessionId, dir: &SessionDir, survey: &mut Survey) {
+        if lock::is_held(self.disk(), dir) {
+            survey.left_out.push((id, "a process works on it".to_owned()));
+            return;
+        }
+        match find::in_session(self, dir, &id) {
+            Ok(found) => survey.items.extend(found.items),
+            Err(error) => survey.left_out.push((id, error.to_string())),
+        }
     }
 
     /// Removes these, as far as nothing needs them now either.

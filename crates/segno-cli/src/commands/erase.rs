@@ -154,6 +154,11 @@ impl Plan {
             let seqs: Vec<String> = self.study.also_in.iter().map(Seq::to_string).collect();
             lines.push(format!("Words of it stand in other records, too: {}", seqs.join(", ")));
         }
+        for id in &self.study.family {
+            lines.push(format!(
+                "Words of it stand in {id}, too (a subagent's session, or who started it)."
+            ));
+        }
         if !self.study.waiting.is_empty() {
             let inputs = plural(self.study.waiting.len(), "input");
             lines.push(format!("Words of it stand in {inputs} that wait: segno inbox {}", self.id));
@@ -208,7 +213,7 @@ impl Plan {
             "version": 1, "id": self.id, "done": removed.is_some(),
             "records": study.parts.iter().map(part).collect::<Vec<_>>(),
             "blobs": study.blobs.len(), "files": study.files,
-            "also_in": study.also_in, "waiting": study.waiting.len(),
+            "also_in": study.also_in, "family": study.family, "waiting": study.waiting.len(),
             "copies": self.copies.iter().map(copy).collect::<Vec<_>>(),
             "not_cleaned": left.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
         })

@@ -118,7 +118,14 @@ fn spent(session: &Listed, catalog: &mut Catalog, stores: &Stores) -> Result<Vec
         Listed::Other(other) => Ok(catalog.spent(&other.row).into_iter().map(other_item).collect()),
         Listed::Own(entry) => {
             let costs = SessionCosts::read(stores, &entry.id).map_err(|e| e.to_string())?;
-            Ok(costs.accounts.entries().cloned().map(own_item).collect())
+            // A subagent's session may be listed itself, and is counted where it was started.
+            let own = if entry.is_child { entry.id.as_str() } else { "" };
+            let mut items: Vec<Item> =
+                costs.accounts.entries().map(|entry| own_item(entry, own)).collect();
+            for (child, accounts) in costs.children(stores) {
+                items.extend(accounts.entries().map(|entry| own_item(entry, &child)));
+            }
+            Ok(items)
         }
     }
 }
@@ -130,14 +137,14 @@ fn other_item(spent: Spent) -> Item {
     Item { response, imported: false, entry: Entry { key: 0, since: at, at, node: None, kind } }
 }
 
-/// A fork's copies have the same number and time as their originals.
-fn own_item(entry: Entry) -> Item {
+/// A fork's copies have the same number and time as their originals, and name the same subagents.
+fn own_item(entry: &Entry, child: &str) -> Item {
     let (what, imported) = match &entry.kind {
         Kind::Call { model, .. } => (model.to_string(), entry.node == Some(entry.key)),
         Kind::Tools { .. } => ("tools".to_owned(), false),
     };
-    let key = format!("{} {} {what}", entry.key, entry.since.0);
-    Item { response: Some(Spent::response_key(&key)), imported, entry }
+    let key = format!("{child} {} {} {what}", entry.key, entry.since.0);
+    Item { response: Some(Spent::response_key(&key)), imported, entry: entry.clone() }
 }
 
 /// What one line sums up.

@@ -122,6 +122,44 @@ fn a_fork_of_ours_does_not_count_what_it_copied() {
     );
 }
 
+/// Covers: US1, US14. A subagent's session counts once: in the one that started it, and not in a fork again.
+#[test]
+fn subagents_count_once() {
+    use segno_model::Body;
+    use segno_model::record::{
+        AssistantMessage, Child, ChildState, Message, ModelRef, Origin, OriginKind, Usage,
+    };
+    let desk = super::desk::Desk::new();
+    let reply = |output| {
+        let usage = Some(Usage { output, ..Usage::default() });
+        let reply = AssistantMessage {
+            usage,
+            ..AssistantMessage::new(&ModelRef::new("test", "m"), vec![])
+        };
+        Body::Message(Box::new(Message::Assistant(reply)))
+    };
+    let child = super::desk::id(2).to_string();
+    let started = || Body::Child(Child::new(child.clone(), "c1", ChildState::Started));
+    let parent = desk.session(1, vec![reply(100), started(), started()]);
+    let mut header = desk.header(2);
+    header.origin = Some(Origin {
+        kind: OriginKind::Child,
+        of: parent.to_string(),
+        up_to: Some(1),
+        parent: None,
+    });
+    desk.session_with(header, vec![reply(7)]);
+    assert_eq!(desk.run(&["fork", parent.as_str()]).code, 0);
+    let all = desk.run(&["stats", "--json"]).json();
+    assert_eq!(all["total"]["output"], 107, "{all}");
+    let one = desk.run(&["stats", parent.as_str(), "--json"]).json();
+    assert_eq!(
+        (&one["total"]["output"], &one["total"]["children_unknown"]),
+        (&107.into(), &0.into())
+    );
+    assert_eq!(one["branches"][0]["sum"]["output"], 100);
+}
+
 #[test]
 fn branches_are_of_one_session() {
     let place = Place::new(SCRIPT);

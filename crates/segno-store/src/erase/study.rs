@@ -11,7 +11,7 @@ use crate::reading::LogFile;
 use crate::store::FileStore;
 use crate::{draft, durable::read_file};
 use segno_model::erase::{Pieces, blobs_in, calls_of, emptied, goes_along, texts};
-use segno_model::record::{Message, RepairItem};
+use segno_model::record::{Message, OriginKind, RepairItem};
 use segno_model::store::StoreError;
 use segno_model::{Body, Record, Seq, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +44,8 @@ pub struct Study {
     pub waiting: Vec<String>,
     /// Other records that hold a long word of it, or refer to a blob of it; they stay.
     pub also_in: Vec<Seq>,
+    /// Subagents' sessions, and the one that started this one, that hold a long word of it; they stay.
+    pub family: Vec<SessionId>,
     /// What people typed among it, for lists of typed prompts.
     pub prompts: Vec<String>,
     /// What was said, to be found again.
@@ -113,8 +115,35 @@ pub(super) fn study<D: Disk>(
         .map(|(name, _)| (size(store.disk(), &dir.blobs().join(&name)), name))
         .map(|(bytes, name)| (name, bytes))
         .collect();
+    study.family = family(store, id, &log, &study.pieces)?;
     outside(store.disk(), dir, &mut study, (&walk.inputs, &walk.answered))?;
     Ok(study)
+}
+
+/// The sessions of subagents, and of whoever started this one, in whose logs a long word stands.
+fn family<D: Disk>(
+    store: &FileStore<D>,
+    id: &SessionId,
+    log: &LogFile<D>,
+    pieces: &Pieces,
+) -> Result<Vec<SessionId>, StoreError> {
+    let mut near: Vec<SessionId> =
+        store.children_now(id)?.into_iter().map(|child| child.id).collect();
+    let header = log.load()?.0.header_or_bare(id);
+    let started_by = header.origin.filter(|origin| origin.kind == OriginKind::Child);
+    near.extend(started_by.and_then(|origin| SessionId::parse(&origin.of).ok()));
+    let holds = |id: &SessionId| {
+        let mut found = false;
+        let read = store.log_file(id).and_then(|log| {
+            log.lines(0, &mut |line, _| {
+                found = pieces.name(line);
+                !found
+            })
+        });
+        read.is_ok() && found
+    };
+    near.retain(holds);
+    Ok(near)
 }
 
 fn size<D: Disk>(disk: &D, path: &Path) -> u64 {
