@@ -219,11 +219,10 @@ pub(super) fn known(wire: Wire, model: &str, is_openai: bool, level: &str) -> Kn
         return nearest.map_or(Known::Not, |(word, _)| Known::Nearest(word));
     }
     match (place(level), place(most)) {
-        // The server's own words.
-        (_, None) => Known::AsIs,
         (None, Some(_)) => Known::Not,
         (Some(level), Some(top)) if level > top => Known::Nearest(SCALE[top].0),
-        (Some(_), Some(_)) => Known::AsIs,
+        // Known, or a word of the server's own.
+        (_, None) | (Some(_), Some(_)) => Known::AsIs,
     }
 }
 

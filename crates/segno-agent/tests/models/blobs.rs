@@ -6,7 +6,7 @@ use segno_model::record::{
     BlobRef, Block, Body, Compaction, CompactionState, Message, RunEnd, Text, UserMessage,
 };
 use segno_model::store::Level;
-use segno_testkit::scripted_model::Reply;
+use segno_testkit::scripted_model::{Reply, Turn};
 
 fn gone(name: &str, head: &str) -> Text {
     let hash = segno_model::sha256_hex(name.as_bytes());
@@ -52,7 +52,7 @@ async fn what_is_gone_is_named_and_the_request_goes_out() {
             assert_eq!(ended.end, RunEnd::Completed, "{}: {ended:?}", model.0);
             let sent = desk.server.requests().pop().unwrap();
             let sent =
-                sent.seen.unwrap().turns.iter().map(|t| t.text()).collect::<Vec<_>>().join("\n");
+                sent.seen.unwrap().turns.iter().map(Turn::text).collect::<Vec<_>>().join("\n");
             for expected in [
                 format!(
                     "We began\n[The rest of this text is missing or damaged: blob {}.]",

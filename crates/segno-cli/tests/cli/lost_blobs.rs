@@ -29,10 +29,10 @@ fn blobs(place: &Place) -> [PathBuf; 4] {
                     for block in &user.content {
                         match block {
                             Block::Text { text: Text::Blob(blob) } => {
-                                found[0] = Some(blob.blob.clone())
+                                found[0] = Some(blob.blob.clone());
                             }
                             Block::Image { data: Text::Blob(blob), .. } => {
-                                found[1] = Some(blob.blob.clone())
+                                found[1] = Some(blob.blob.clone());
                             }
                             _ => {}
                         }
@@ -108,4 +108,35 @@ fn size_in_record(place: &Place) -> u64 {
         _ => None,
     });
     sizes.last().unwrap()
+}
+
+/// A system prompt that is lost when the instructions have changed, too: today's takes its place, which is recorded
+/// and said once. Covers: G10.
+#[test]
+fn a_lost_system_prompt_is_replaced_and_said() {
+    let place = Place::new(SCRIPT);
+    assert_eq!(place.done(&["hello"]).code, Some(0));
+    let prompt = |place: &Place| {
+        let records = place.records();
+        let prompts = records.iter().filter_map(|record| match record.body() {
+            Body::Environment(environment) => environment.system.clone(),
+            _ => None,
+        });
+        prompts.last().unwrap().blob
+    };
+    let lost = prompt(&place);
+    let log = place.store().log_path(&place.sessions()[0]).unwrap();
+    std::fs::remove_file(log.with_file_name("blobs").join(&lost)).unwrap();
+    std::fs::write(place.file("AGENTS.md"), "Answer in rhymes.").unwrap();
+    for prompt in ["go on", "and on"] {
+        let ran = place.done(&["--continue", prompt]);
+        assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+        let seen = place.server.requests().pop().unwrap().seen.unwrap();
+        assert!(seen.system.contains("Answer in rhymes."), "{}", seen.system);
+        let said: Vec<_> =
+            seen.turns.iter().map(segno_testkit::scripted_model::Turn::text).collect();
+        let said = said.join("\n").matches(&format!("(blob {})", &lost[..16])).count();
+        assert_eq!(said, 1, "{prompt}");
+    }
+    assert_ne!(prompt(&place), lost);
 }
