@@ -218,8 +218,7 @@ async fn what_another_process_said_meanwhile_is_seen() {
     assert_eq!(parents, distinct, "nothing forks");
 }
 
-/// A torn tail of the child is set aside by its next attempt; a call without a result gets one before the
-/// new message. Covers: RS17, RS18, G2.
+/// A torn tail of the child is set aside by its next attempt. Covers: RS18, LK6, G2.
 #[tokio::test]
 async fn a_torn_child_goes_on() {
     let scene = twice();
@@ -313,4 +312,25 @@ async fn a_fork_continues_a_copy_of_its_origins_child() {
     let mut parent = scene.resume_as(&fork).await.expect("it is there");
     scene.ask(&mut parent, &format!("again {copy}")).await;
     assert_eq!(scene.store.children(&fork).await.unwrap().len(), 1, "the copy itself goes on");
+}
+
+/// How much a child thinks follows its role as it is now, or its parent, at each attempt; which model it asks
+/// stays as it was when its parent asks another one. Covers: RS12, RS31, RS32.
+#[tokio::test]
+async fn the_model_stays_and_thinking_follows() {
+    use segno_model::record::{ModelChange, ModelRef};
+    let mut scene = twice();
+    scene.models.push(ModelRef::new("test", "two"));
+    let child = launched(&scene).await;
+    let mut parent = scene.resume().await.expect("it is there");
+    let other = ModelRef::new("test", "two");
+    let change = ModelChange { model: other, chosen: true, base_url: None };
+    parent.session.set_model(change).await.unwrap();
+    parent.session.set_thinking("high").await.unwrap();
+    scene.ask(&mut parent, &format!("again {child}")).await;
+    let now = scene.store.read(&child).await.unwrap().state.in_force;
+    assert_eq!(now.thinking.as_deref(), Some("high"));
+    assert_eq!(now.model, Some(ModelRef::new("test", "one")));
+    let attempts = scene.attempts().await;
+    assert_eq!(attempts[1].model, Some(ModelRef::new("test", "one")));
 }

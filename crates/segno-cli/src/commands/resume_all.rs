@@ -85,7 +85,9 @@ async fn plan(engine: &Engine, args: &AgentArgs) -> Result<Vec<Line>, CliError> 
     let entries = engine.stores.entries(SystemClock.now()).await?;
     let at_rest = [Word::Empty, Word::Ended, Word::Unreadable, Word::Newer];
     let mut lines = Vec::new();
-    for entry in entries.iter().filter(|entry| !at_rest.contains(&entry.standing)) {
+    // A subagent's work is its parent's to go on with.
+    let is_due = |entry: &&Entry| !entry.is_child && !at_rest.contains(&entry.standing);
+    for entry in entries.iter().filter(is_due) {
         let Ok(snapshot) = engine.stores.files.read(&entry.id).await else { continue };
         let (state, records) = (&snapshot.state, &snapshot.active.records);
         let standing = Standing::of(&snapshot.header, state, records);

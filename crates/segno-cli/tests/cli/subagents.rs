@@ -142,8 +142,59 @@ fn a_finished_child_is_delivered_once() {
     assert_eq!(statuses(&place), [AttemptStatus::Completed]);
 }
 
+/// What lies among the children and is none is listed with a code, and hides nobody; a linked `children`
+/// folder is followed, a linked child is not. Covers: LK1, LK5, LK9, LK15, #85.
+#[test]
+fn what_is_no_child_is_listed_with_a_code() {
+    let place = place("", "");
+    place.done(&["--permission", "all", "give it"]);
+    let id = children(&place).remove(0).id;
+    let log = place.store().log_path(&id).unwrap();
+    let folder = log.parent().unwrap().parent().unwrap().to_owned();
+    let other = |n: u8| format!("5812c3f0-93aa-8f21-8c1d-00000000000{n}");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let header = text.lines().next().unwrap();
+    let sealed = |line: String| {
+        let covered = &line[..line.find(",\"crc\"").unwrap()];
+        format!("{covered},\"crc\":\"{:08x}\"}}\n", segno_model::line::checksum(covered.as_bytes()))
+    };
+    let newer = header.replace("\"major\":1", "\"major\":9").replace(id.as_str(), &other(2));
+    let bare = header.replace(id.as_str(), &other(4)).replace("\"launch\":", "\"later\":");
+    let logs = [(1, text.clone()), (2, sealed(newer)), (3, String::new()), (4, sealed(bare))];
+    for (n, text) in logs {
+        std::fs::create_dir(folder.join(other(n))).unwrap();
+        std::fs::write(folder.join(other(n)).join("log.jsonl"), text).unwrap();
+    }
+    std::os::unix::fs::symlink(folder.join(id.as_str()), folder.join(other(5))).unwrap();
+    std::fs::create_dir(folder.join("notes")).unwrap();
+    let elsewhere = folder.with_file_name("moved");
+    std::fs::rename(&folder, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &folder).unwrap();
+    let ran: Ran = place.segno(&["children", "last", "--json"]).output().unwrap().into();
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let codes: Vec<(String, Option<&str>)> = json["children"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|child| (child["id"].as_str().unwrap().to_owned(), child["code"].as_str()))
+        .collect();
+    let mut expected = vec![
+        (id.to_string(), None),
+        (other(1), Some("invalid-launch")),
+        (other(2), Some("unknown-version")),
+        (other(3), Some("missing-launch")),
+        (other(4), Some("missing-launch")),
+        (other(5), Some("symlink")),
+    ];
+    expected.sort();
+    assert_eq!(codes, expected);
+    let again = format!("again {id}");
+    let ran = place.done(&["--permission", "all", "--continue", &again]);
+    assert!(ran.out.contains("Told: Second words."), "{ran:?}");
+}
+
 /// Listed under its parent and nowhere else, shown with links both ways, moved and brought back with its
-/// parent, exported with a word about it. Covers: LK9, LK15, PR1, #140.
+/// parent, exported with a word about it. Covers: #140.
 #[test]
 fn a_child_is_listed_shown_moved_and_brought_back() {
     let place = place("", "");

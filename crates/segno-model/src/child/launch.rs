@@ -332,6 +332,17 @@ mod tests {
         assert_eq!(serde_json::from_str::<Header>(&text).unwrap(), bad);
     }
 
+    /// The order of members says nothing. Covers: RS29.
+    #[test]
+    fn members_may_stand_in_any_order() {
+        let given = value(&launch());
+        let mut members: Vec<_> = given.as_object().unwrap().clone().into_iter().collect();
+        members.reverse();
+        let reversed = Value::Object(members.into_iter().collect());
+        assert_ne!(reversed.to_string(), given.to_string());
+        assert_eq!(parse_launch(&reversed).unwrap(), launch());
+    }
+
     /// Covers: LB3, LB6, VA9.
     #[test]
     fn only_exact_date_lines_are_any_date() {

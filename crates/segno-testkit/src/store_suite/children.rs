@@ -188,7 +188,7 @@ async fn a_fork_of_a_child_may_be_anothers_child<H: Bench>(desk: Desk<H>) {
     let header = child_of(&desk, &other, 0);
     let copy = store.fork(&id, ForkPoint::Whole, header, at).await.expect("copied");
     assert_eq!(ids(store, &other).await, std::slice::from_ref(&copy));
-    assert_eq!(ids(store, &parent).await, [id.clone()]);
+    assert_eq!(ids(store, &parent).await, std::slice::from_ref(&id));
     assert_eq!(texts(&desk.read(&copy).await.active.records), ["look"]);
     assert_eq!(store.list().await.expect("lists").len(), 2);
     let nobodys = child_of(&desk, &desk.new_header().id, 0);
