@@ -31,8 +31,12 @@ const CHANGES: &[&str] = &["-p", "segno-agent", "--lib", "change::"];
 const INBOX: &[&str] = &["-p", "segno-store", "--test", "inbox"];
 const SERVERS: &[&str] = &["-p", "segno-agent", "--test", "mcp"];
 
-/// How long one set of tests may take; what hangs without its safeguard is caught as well.
-const DEADLINE_SECONDS: u32 = 600;
+/// What hangs without its safeguard is caught as well: a set of tests that takes this many times what it
+/// took with every safeguard in place, and never less than the shortest deadline.
+const TIMES_AS_LONG: u32 = 10;
+const SHORTEST_DEADLINE_SECONDS: u32 = 600;
+const TICK: Duration = Duration::from_millis(200);
+const TICKS_PER_SECOND: u32 = 5;
 
 const ALL: &[Sabotage] = &[
     Sabotage {
@@ -183,11 +187,11 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<String, String> {
     let tree = root.join("target/sabotage/tree");
     copy_tree(root, &tree)?;
     let mut survived = Vec::new();
-    let chosen = ALL.iter().filter(|sabotage| sabotage.without.contains(word));
-    let mut count = 0;
+    let chosen: Vec<_> = ALL.iter().filter(|sabotage| sabotage.without.contains(word)).collect();
+    let deadlines = with_everything_in_place(&tree, &chosen)?;
+    let count = chosen.len();
     for sabotage in chosen {
-        count += 1;
-        match caught_by(root, &tree, sabotage)? {
+        match caught_by(&tree, sabotage, &deadlines)? {
             Some(test) => crate::say(&format!("{}: caught by {test}", sabotage.without)),
             None => {
                 crate::say(&format!("{}: NOT caught", sabotage.without));
@@ -199,67 +203,123 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<String, String> {
     if survived.is_empty() { Ok(total) } else { Err(total) }
 }
 
+/// A set of tests, and how many ticks it may take.
+type Deadlines = Vec<(&'static [&'static str], u32)>;
+
+/// Each set of tests passes in the tree as it is: else its failing would say nothing about a safeguard.
+fn with_everything_in_place(tree: &Path, chosen: &[&Sabotage]) -> Result<Deadlines, String> {
+    let mut deadlines = Deadlines::new();
+    for tests in chosen.iter().flat_map(|sabotage| sabotage.tests) {
+        if deadlines.iter().any(|(known, _)| known == tests) {
+            continue;
+        }
+        let Tested { failed, ticks } = test(tree, tests, None)?;
+        if let Some(test) = failed {
+            return Err(format!("{test} fails with every safeguard in place"));
+        }
+        let longest = ticks.saturating_mul(TIMES_AS_LONG);
+        deadlines.push((tests, longest.max(SHORTEST_DEADLINE_SECONDS * TICKS_PER_SECOND)));
+    }
+    Ok(deadlines)
+}
+
 /// The first tests that fail; none when all pass.
-fn caught_by(root: &Path, tree: &Path, sabotage: &Sabotage) -> Result<Option<String>, String> {
-    let (original, changed) = (root.join(sabotage.file), tree.join(sabotage.file));
-    let text = read(&original)?;
+fn caught_by(
+    tree: &Path,
+    sabotage: &Sabotage,
+    deadlines: &Deadlines,
+) -> Result<Option<String>, String> {
+    let changed = tree.join(sabotage.file);
+    let text = read(&changed)?;
     if text.matches(sabotage.from).count() != 1 {
         let (without, file) = (sabotage.without, sabotage.file);
         return Err(format!("{without}: its text is not exactly once in {file}"));
     }
     write(&changed, &text.replacen(sabotage.from, sabotage.to, 1))?;
-    let outcome = sabotage.tests.iter().find_map(|tests| match failing(tree, tests) {
-        Ok(None) => None,
-        Ok(Some(test)) => Some(Ok(test)),
-        Err(why) => Some(Err(format!("{}: {why}", sabotage.without))),
+    let outcome = sabotage.tests.iter().find_map(|tests| {
+        let deadline = deadlines.iter().find(|(known, _)| known == tests).map(|(_, ticks)| *ticks);
+        match test(tree, tests, deadline) {
+            Ok(Tested { failed, .. }) => failed.map(Ok),
+            Err(why) => Some(Err(format!("{}: {why}", sabotage.without))),
+        }
     });
     write(&changed, &text)?;
     outcome.transpose()
 }
 
-/// The names of the tests that fail.
-fn failing(tree: &Path, tests: &[&str]) -> Result<Option<String>, String> {
+struct Tested {
+    /// The tests that failed, if any did.
+    failed: Option<String>,
+    ticks: u32,
+}
+
+/// Builds a set of tests, however long that takes, and runs it until the deadline.
+fn test(tree: &Path, tests: &[&str], deadline: Option<u32>) -> Result<Tested, String> {
+    let output = tree.with_file_name("output");
+    let build = cargo_test(tree, tests, &["--no-run"]);
+    let built = run_to_the_end(build, &output, None)?;
+    if built.succeeded != Some(true) {
+        return Err(format!("it does not build: {}", built.err));
+    }
+    let ran = run_to_the_end(cargo_test(tree, tests, &["--no-fail-fast"]), &output, deadline)?;
+    let failed = match ran.succeeded {
+        Some(true) => None,
+        None => Some("tests that do not come to an end".to_owned()),
+        Some(false) => Some(
+            names_of_failed(&ran.out)
+                .ok_or_else(|| format!("no test is named, and yet they fail: {}", ran.err))?,
+        ),
+    };
+    Ok(Tested { failed, ticks: ran.ticks })
+}
+
+fn cargo_test(tree: &Path, tests: &[&str], how: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command
-        .args(["test", "--locked", "--no-fail-fast"])
+        .args(["test", "--locked"])
+        .args(how)
         .args(tests)
         .env("CARGO_TARGET_DIR", tree.with_file_name("build"))
         .env("RUSTFLAGS", "-A warnings")
         .current_dir(tree);
-    let (ended, out, err) = run_to_the_end(&mut command, &tree.with_file_name("output"))?;
-    match ended {
-        Some(true) => return Ok(None),
-        None => return Ok(Some("tests that do not come to an end".to_owned())),
-        Some(false) => {}
-    }
+    command
+}
+
+fn names_of_failed(out: &str) -> Option<String> {
     let failed =
         out.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
     let failed: Vec<&str> = failed.collect();
     match failed.as_slice() {
-        [] => Err(format!("it does not build: {err}")),
-        [first] => Ok(Some((*first).to_owned())),
-        [first, ..] => Ok(Some(format!("{first} and {} more", failed.len() - 1))),
+        [] => None,
+        [first] => Some((*first).to_owned()),
+        [first, ..] => Some(format!("{first} and {} more", failed.len() - 1)),
     }
 }
 
-/// Runs a command; whether it succeeded, or none when it was ended at the deadline. Its output goes through
-/// files, so that whatever it writes never holds it up.
+struct Ran {
+    /// None when it was ended at the deadline.
+    succeeded: Option<bool>,
+    ticks: u32,
+    out: String,
+    err: String,
+}
+
+/// Runs a command. Its output goes through files, so that whatever it writes never holds it up.
 fn run_to_the_end(
-    command: &mut Command,
+    mut command: Command,
     output: &Path,
-) -> Result<(Option<bool>, String, String), String> {
+    deadline: Option<u32>,
+) -> Result<Ran, String> {
     let [out, err] = ["out", "err"].map(|kind| output.with_extension(kind));
     let create =
         |path: &Path| fs::File::create(path).map_err(|e| format!("{}: {e}", path.display()));
     command.stdout(create(&out)?).stderr(create(&err)?).process_group(0);
     let mut child = command.spawn().map_err(|e| format!("cargo could not be started: {e}"))?;
-    let mut ended = None;
-    for _ in 0..DEADLINE_SECONDS * 5 {
+    let (mut ended, mut ticks) = (None, 0);
+    while ended.is_none() && deadline.is_none_or(|deadline| ticks < deadline) {
+        std::thread::sleep(TICK);
+        ticks += 1;
         ended = child.try_wait().map_err(|e| e.to_string())?;
-        if ended.is_some() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(200));
     }
     if ended.is_none() {
         // With everything that it started.
@@ -267,7 +327,8 @@ fn run_to_the_end(
         let _ = Command::new("kill").args(["-9", "--", &group]).status();
         let _ = child.wait();
     }
-    Ok((ended.map(|status| status.success()), read_lossy(&out), read_lossy(&err)))
+    let succeeded = ended.map(|status| status.success());
+    Ok(Ran { succeeded, ticks, out: read_lossy(&out), err: read_lossy(&err) })
 }
 
 fn read_lossy(path: &Path) -> String {
