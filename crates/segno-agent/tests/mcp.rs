@@ -126,7 +126,7 @@ async fn make(place: &Place, call: &ToolCall) -> (Option<ToolPlan>, ToolOutput) 
             let output = place.run(call).await;
             (Some(plan), output)
         }
-        Verdict::Refuse(output) => (None, output),
+        Verdict::Refuse(output) | Verdict::NobodyToAsk { refused: output, .. } => (None, output),
         Verdict::Ask { .. } => panic!("it asks"),
     }
 }

@@ -237,7 +237,7 @@ async fn writes_are_judged_by_where_they_really_go() {
             Verdict::Ask { question, .. } => {
                 assert!(!said.is_empty() && question.contains(said), "{path}: {question}");
             }
-            Verdict::Refuse(output) => {
+            Verdict::Refuse(output) | Verdict::NobodyToAsk { refused: output, .. } => {
                 assert!(
                     !said.is_empty() && text(&output).contains(said),
                     "{path}: {}",

@@ -471,7 +471,9 @@ async fn question(place: &Place, command: &str) -> Option<String> {
     match place.tools.judge(&call).await {
         Verdict::Run(_) => None,
         Verdict::Ask { question, .. } => Some(question),
-        Verdict::Refuse(output) => Some(format!("refused: {}", support::text(&output))),
+        Verdict::Refuse(output) | Verdict::NobodyToAsk { refused: output, .. } => {
+            Some(format!("refused: {}", support::text(&output)))
+        }
     }
 }
 
@@ -549,7 +551,9 @@ async fn reading_tools_ask_when_they_leave_the_project_or_reach_credentials() {
                 Verdict::Ask { question, .. } => {
                     assert!(!said.is_empty() && question.contains(said), "{path}: {question}");
                 }
-                Verdict::Refuse(output) => panic!("{tool} {path}: {}", support::text(&output)),
+                Verdict::Refuse(output) | Verdict::NobodyToAsk { refused: output, .. } => {
+                    panic!("{tool} {path}: {}", support::text(&output))
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ mod inputs;
 mod looking;
 mod tending;
 
-pub use inputs::{AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
+pub use inputs::{AnswerArgs, AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use looking::{
     CheckArgs, ChildrenArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy,
     StatusArgs,
@@ -225,6 +225,8 @@ pub enum Command {
     Inbox(InboxArgs),
     /// Stop what runs in a session, whoever runs it; what waits behind it waits for you
     Stop(StopArgs),
+    /// Show the permission question that a session waits with, and answer it
+    Answer(AnswerArgs),
     /// Watch a session that another process works on, and say something to it
     Attach(AttachArgs),
     /// Work off a session's inbox
@@ -292,6 +294,7 @@ impl Command {
             Self::Send(args) => args.json,
             Self::Inbox(args) => args.json,
             Self::Stop(args) => args.json,
+            Self::Answer(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Check(args) => args.json,

@@ -274,7 +274,9 @@ fn add(path: &Path, list: &str, items: &[String]) -> Result<(), CliError> {
     // A link stays one, e.g. into a repository of dot files.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     replace(&real, text.as_bytes()).map_err(|e| {
-        CliError::failed(format!("{} could not be written.", path.display())).because(e)
+        CliError::failed(format!("{} could not be written.", path.display()))
+            .because(e)
+            .next("Check its directory's permissions and room; or change the file by hand.")
     })
 }
 

@@ -98,28 +98,49 @@ pub struct CliError {
     pub sentence: String,
     /// Why, if that is known beyond the sentence.
     pub cause: Option<String>,
-    /// What to do now; often a command.
-    pub next_step: Option<String>,
+    /// What to do now; often a command. There always is something.
+    pub next_step: String,
     /// What a script gets.
     pub exit: ExitCode,
 }
 
+/// A failure that lacks its next step: none can be told without one.
+#[must_use = "a failure is told with a next step"]
+#[derive(Debug, Clone)]
+pub struct Unfinished {
+    sentence: String,
+    cause: Option<String>,
+    exit: ExitCode,
+}
+
+impl Unfinished {
+    /// With the reason.
+    pub fn because(self, cause: impl std::fmt::Display) -> Self {
+        Self { cause: Some(cause.to_string()), ..self }
+    }
+
+    /// With what to do now.
+    #[must_use]
+    pub fn next(self, step: impl Into<String>) -> CliError {
+        let Self { sentence, cause, exit } = self;
+        CliError { sentence, cause, next_step: step.into(), exit }
+    }
+}
+
 impl CliError {
     /// A failure with this sentence.
-    #[must_use]
-    pub fn new(exit: ExitCode, sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), cause: None, next_step: None, exit }
+    #[expect(clippy::new_ret_no_self, reason = "it has a next step before it is one")]
+    pub fn new(exit: ExitCode, sentence: impl Into<String>) -> Unfinished {
+        Unfinished { sentence: sentence.into(), cause: None, exit }
     }
 
     /// A failure of the general kind.
-    #[must_use]
-    pub fn failed(sentence: impl Into<String>) -> Self {
+    pub fn failed(sentence: impl Into<String>) -> Unfinished {
         Self::new(ExitCode::Failed, sentence)
     }
 
     /// A command line that makes no sense.
-    #[must_use]
-    pub fn usage(sentence: impl Into<String>) -> Self {
+    pub fn usage(sentence: impl Into<String>) -> Unfinished {
         Self::new(ExitCode::Usage, sentence)
     }
 
@@ -129,28 +150,38 @@ impl CliError {
         Self { cause: Some(cause.to_string()), ..self }
     }
 
-    /// With what to do now.
+    /// With something else to do now.
     #[must_use]
     pub fn next(self, step: impl Into<String>) -> Self {
-        Self { next_step: Some(step.into()), ..self }
+        Self { next_step: step.into(), ..self }
     }
 
     /// The same, its commands called as `program` instead of `segno`.
     #[must_use]
     pub fn called_as(self, program: &str) -> Self {
-        let step = self.next_step.map(|step| step.replace("`segno ", &format!("`{program} ")));
-        Self { next_step: step, ..self }
+        let next_step = self.next_step.replace("`segno ", &format!("`{program} "));
+        Self { next_step, ..self }
     }
 
     /// The three parts as lines. Stored text in them is cleaned.
     #[must_use]
     pub fn lines(&self) -> Vec<Text> {
+        self.lines_as(Tone::Bad, "error:")
+    }
+
+    /// The same about something that is no failure of the command.
+    #[must_use]
+    pub fn as_warning(&self) -> Vec<Text> {
+        self.lines_as(Tone::Warning, "warning:")
+    }
+
+    fn lines_as(&self, tone: Tone, word: &str) -> Vec<Text> {
         let mut lines = vec![
-            Text::line(Tone::Bad, "error:")
+            Text::line(tone, word)
                 .with(Tone::Plain, " ")
                 .with(Tone::Plain, &clean::line(&self.sentence)),
         ];
-        for (label, part) in [("cause:", &self.cause), ("next:", &self.next_step)] {
+        for (label, part) in [("cause:", self.cause.as_ref()), ("next:", Some(&self.next_step))] {
             if let Some(part) = part {
                 let body = clean::block(part).trim_end().replace('\n', "\n         ");
                 lines.push(
@@ -175,13 +206,13 @@ impl CliError {
         struct Shape<'a> {
             sentence: &'a str,
             cause: Option<&'a str>,
-            next_step: Option<&'a str>,
+            next_step: &'a str,
             exit: u8,
         }
         let shape = Shape {
             sentence: &self.sentence,
             cause: self.cause.as_deref(),
-            next_step: self.next_step.as_deref(),
+            next_step: &self.next_step,
             exit: self.exit as u8,
         };
         screen.json(&serde_json::json!({ "error": shape }));
@@ -197,7 +228,7 @@ impl CliError {
         Some(Self {
             sentence: part("sentence")?,
             cause: part("cause"),
-            next_step: part("next_step"),
+            next_step: part("next_step").unwrap_or_default(),
             exit: ExitCode::ALL.into_iter().find(|code| *code as u64 == exit)?,
         })
     }
@@ -242,9 +273,11 @@ impl From<CompactError> for CliError {
             CompactError::Store(error) => error.into(),
             CompactError::Model(error) => error.into(),
             CompactError::Nothing => Self::failed("There is nothing to compact yet.")
-                .because("the conversation is so short that a summary would not make it shorter"),
+                .because("the conversation is so short that a summary would not make it shorter")
+                .next("Say more first; it is compacted when there is something to gain."),
             CompactError::Stopped(_) => {
                 Self::new(ExitCode::Stopped, "Stopped; nothing has changed.")
+                    .next("Do it again when you like.")
             }
             CompactError::NoSummary(error) => Self::failed("The model gave no usable summary.")
                 .because(error)
@@ -331,7 +364,9 @@ impl From<StoreError> for CliError {
                     .because(chain(source.as_ref()))
                     .next("Put that right and repeat; what was acknowledged is kept.")
             }
-            other => Self::failed("The store failed.").because(other),
+            other => Self::failed("The store failed.")
+                .because(other)
+                .next("What was acknowledged is kept. `segno check SESSION` tells whether it is sound; then repeat."),
         }
     }
 }
@@ -346,7 +381,9 @@ impl From<PickError> for CliError {
                 .next(
                     "Name the session: `segno list` shows them, `last` is this project's newest.",
                 ),
-            PickError::Io(source) => Self::failed("The terminal failed.").because(source),
+            PickError::Io(source) => Self::failed("The terminal failed.")
+                .because(source)
+                .next("Try another terminal, or name the session: `segno list` shows them."),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Responsible for: ids of inputs, what an admission is called, waiting for the holder, and starting a
 //! process when nobody has the session. Must not: act on inputs (the runtime does), or print.
 
+pub mod questions;
 pub mod stopping;
 pub mod taking_over;
 
@@ -11,11 +12,12 @@ use crate::engine::{Engine, Wanted};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::stores::Stores;
+use rustix::process::{Pid, Signal, kill_process};
 use segno_model::SessionId;
 use segno_model::inbox::admission::Admission;
-use segno_model::inbox::{Inbox, InputBody, NewInput, Pending, Stage, arrange};
+use segno_model::inbox::{Inbox, InputBody, NewInput, Pending, Stage, arrange, holder_key};
 use segno_model::store::{Clock as _, Ids as _, Owner, SessionStore as _};
-use segno_store::{SystemClock, UuidIds};
+use segno_store::{SystemClock, UuidIds, is_running_here};
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -30,6 +32,33 @@ pub const HOLDER_PATIENCE: Duration = Duration::from_secs(20);
 #[must_use]
 pub fn new_id() -> String {
     UuidIds.session_id().to_string()
+}
+
+/// All of standard input, as text. Bytes that are none are refused: replaced, they would say something else.
+///
+/// # Errors
+/// When it cannot be read, or is no UTF-8.
+pub fn piped() -> Result<String, CliError> {
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).map_err(|e| {
+        CliError::failed("Standard input could not be read.")
+            .because(e)
+            .next("Nothing was sent. Give the text as an argument, or pipe it in again.")
+    })?;
+    utf8(bytes)
+}
+
+/// Bytes as text.
+///
+/// # Errors
+/// When they are no UTF-8; says from which byte on.
+pub fn utf8(bytes: Vec<u8>) -> Result<String, CliError> {
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        CliError::usage("What came in is no text.")
+            .because(format!("from byte {at} on it is not UTF-8"))
+            .next("Nothing was sent. Convert it first: iconv -f LATIN1 -t UTF-8; or name a file with @.")
+    })
 }
 
 /// Admits something. What the first admission under its id was is in the answer; a conflict is an error.
@@ -75,6 +104,21 @@ pub async fn waiting(stores: &Stores, id: &SessionId) -> Result<(Inbox, Vec<Stri
     let waiting = stores.files.read(id).await?.state.in_force.inputs;
     arrange(&mut inbox.pending, &waiting);
     Ok((inbox, waiting.parked))
+}
+
+/// Whether somebody asked this holder to suspend its work and let go.
+///
+/// # Errors
+/// As the store.
+pub async fn is_asked_to_let_go(
+    stores: &Stores,
+    id: &SessionId,
+    owner: &Owner,
+) -> Result<bool, CliError> {
+    let key = holder_key(owner);
+    let asks =
+        |p: &Pending| matches!(&p.input.body, InputBody::Suspend { holder } if *holder == key);
+    Ok(stores.files.pending(id).await?.pending.iter().any(asks))
 }
 
 /// Those that the model is to see.
@@ -153,6 +197,24 @@ fn looks_in(limit: Duration) -> u128 {
     limit.as_millis() / LOOK_EVERY.as_millis()
 }
 
+/// Signals the holder of a session, if it still is that process.
+///
+/// # Errors
+/// When the system does not let us.
+fn signal(owner: &Owner, signal: Signal) -> Result<(), CliError> {
+    let pid = i32::try_from(owner.pid).ok().and_then(Pid::from_raw);
+    match pid.filter(|_| is_running_here(owner)) {
+        Some(pid) => kill_process(pid, signal).map_err(|e| {
+            CliError::failed("The process could not be signalled.").because(e).next(format!(
+                "Ask whoever may: kill -{} {}",
+                if signal == Signal::KILL { "KILL" } else { "TERM" },
+                owner.pid
+            ))
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Starts a process that works the inbox off, and says first what would keep it from that.
 ///
 /// # Errors
@@ -163,7 +225,11 @@ pub async fn start_worker(home: &Home, id: &SessionId, deliver: &[String]) -> Re
     let stored = engine.stores.files.read(id).await?.state.in_force;
     let wanted = Wanted::decide(&AgentArgs::default(), Some(&stored), &engine.config)?;
     wanted.settle(&engine.credentials).await?.connect(&engine.credentials)?;
-    let cannot = |e: std::io::Error| CliError::failed("No process could be started.").because(e);
+    let cannot = |e: std::io::Error| {
+        CliError::failed("No process could be started.")
+            .because(e)
+            .next(format!("Try again, or work it off here: `segno inbox {id} --deliver`."))
+    };
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
     command.arg("--home").arg(&home.data).arg("work-off").arg(id.as_str());
     for input_id in deliver {

@@ -146,6 +146,9 @@ impl Listed {
             Self::Own(entry) if entry.standing.needs_attention() => {
                 format!("{}!", entry.standing.word())
             }
+            Self::Own(entry) if entry.standing == Standing::Waiting => {
+                "waiting for approval".to_owned()
+            }
             Self::Own(entry) => match entry.pid.filter(|_| entry.standing == Standing::Running) {
                 Some(pid) => format!("{} {pid}", entry.standing.word()),
                 None => entry.standing.word().to_owned(),

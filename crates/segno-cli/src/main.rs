@@ -25,6 +25,8 @@ fn main() -> std::process::ExitCode {
     let written = screen.finish();
     match (result, written) {
         (Err(error), _) => report(&error, json).into(),
+        // How a run ended says more than that nobody could be told.
+        (Ok(exit), Err(_)) if exit != ExitCode::Done => exit.into(),
         (Ok(_), Err(error)) => report(&not_shown(error), json).into(),
         (Ok(exit), Ok(())) => exit.into(),
     }
@@ -33,10 +35,12 @@ fn main() -> std::process::ExitCode {
 fn start(intent: &Intent, home: Option<&Path>, screen: &mut Screen) -> Result<ExitCode, CliError> {
     let home = Home::find(home, &|name| std::env::var(name).ok())?;
     home.check()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| CliError::failed("The program's threads could not be started.").because(e))?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| {
+            CliError::failed("The program's threads could not be started.")
+                .because(e)
+                .next("Check the limits of this process (ulimit -u), then try again.")
+        })?;
     let program = home.command();
     let result = runtime.block_on(run(intent, home, screen)).map_err(|e| e.called_as(&program));
     // Reads of standard input may hang in a thread; the process does not wait for them.
@@ -64,6 +68,7 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
         Command::Send(args) => commands::send::send(args, home, screen).await,
         Command::Inbox(args) => commands::inbox::inbox(args, home, screen).await,
         Command::Stop(args) => commands::stop::stop(args, home, screen).await,
+        Command::Answer(args) => commands::answer::answer(args, home, screen).await,
         Command::Attach(args) => commands::attach::attach(args, home, screen).await,
         Command::WorkOff(args) => commands::work_off::work_off(args, home).await,
         Command::Models(args) => commands::models::models(args, home, screen).await,

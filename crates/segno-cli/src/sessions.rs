@@ -4,12 +4,13 @@
 
 use crate::error::chain;
 use crate::stores::Stores;
+use crate::terminal::table::plural;
 use segno_model::checkpoint::Totals;
 use segno_model::record::{ModelRef, Origin, OriginKind, ProjectFacts};
 use segno_model::store::StoreError;
 use segno_model::{SessionId, Standing as Stands, Timestamp};
-use segno_store::FileStore;
 use segno_store::catalog::{Catalog, Opened, Row};
+use segno_store::{FileStore, Remains};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -153,6 +154,13 @@ pub fn all(
     catalog.refresh(files)?;
     let (held, trouble) = (catalog.held(files), trouble(catalog.opened()));
     let rows = catalog.take_rows().into_iter();
+    let lost = catalog.remains(files).into_iter().map(|remains| {
+        entry(
+            Row::unreadable(&remains.id, 0, format!("its log is gone; {}", left(&remains))),
+            false,
+        )
+    });
+    let lost: Vec<Entry> = lost.collect();
     let mut entries: Vec<Entry> = rows
         .map(|row| {
             let is_held = held.contains(&row.id);
@@ -161,8 +169,30 @@ pub fn all(
             Entry { pid, ..entry(row, is_held) }
         })
         .collect();
+    entries.extend(lost);
     sort(&mut entries, now);
     Ok((entries, trouble))
+}
+
+/// What there is of a session whose log is gone.
+#[must_use]
+pub fn left(remains: &Remains) -> String {
+    let counted = [
+        (remains.inputs, "admitted input"),
+        (remains.set_aside, "file set aside"),
+        (remains.blobs, "blob"),
+        (remains.actions, "command"),
+    ];
+    let told = counted.iter().filter(|(n, _)| *n > 0).map(|(n, what)| match (*n, *what) {
+        (n, "file set aside") if n > 1 => format!("{n} files set aside"),
+        (n, what) => plural(n, what),
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() {
+        "nothing else is left".to_owned()
+    } else {
+        format!("left: {}", told.join(", "))
+    }
 }
 
 /// What a person should know about how the catalog was found.

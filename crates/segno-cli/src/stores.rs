@@ -16,7 +16,7 @@ use segno_model::store::{
 };
 use segno_model::{SessionId, Timestamp};
 use segno_store::catalog::Catalog;
-use segno_store::{FileStore, RealDisk, SystemClock};
+use segno_store::{FileStore, RealDisk, Remains, SystemClock};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
@@ -35,6 +35,15 @@ pub struct Stores {
     pub home: Home,
     /// What is wrong with the catalog is said once.
     said: Arc<Once>,
+}
+
+/// What a query stands for.
+#[derive(Debug, Clone)]
+pub enum Stored {
+    /// A session.
+    Session(SessionId),
+    /// What is left of one whose log is gone.
+    Remains(Remains),
 }
 
 impl Stores {
@@ -56,6 +65,25 @@ impl Stores {
     /// # Errors
     /// When nothing fits, or several do; those are listed. Never a new session.
     pub async fn find(&self, query: &str, here: &Path) -> Result<SessionId, CliError> {
+        match self.find_or_remains(query, here).await? {
+            Stored::Session(id) => Ok(id),
+            Stored::Remains(remains) => Err(lost(&remains)),
+        }
+    }
+
+    /// The same, for one who can do something with a session whose log is gone.
+    ///
+    /// # Errors
+    /// As [`Stores::find`].
+    pub async fn find_or_remains(&self, query: &str, here: &Path) -> Result<Stored, CliError> {
+        let id = self.named(query, here).await?;
+        Ok(match self.files.remains(&id)? {
+            Some(remains) => Stored::Remains(remains),
+            None => Stored::Session(id),
+        })
+    }
+
+    async fn named(&self, query: &str, here: &Path) -> Result<SessionId, CliError> {
         if query == "last" {
             let project = Project::facts_of(here).await;
             return self.newest(&project).await?.ok_or_else(no_last);
@@ -204,6 +232,20 @@ impl Stores {
     }
 }
 
+/// What somebody is told who needs the log of a session that lost it.
+fn lost(remains: &Remains) -> CliError {
+    let (id, dir) = (&remains.id, remains.dir.display());
+    let inputs = match remains.inputs {
+        0 => String::new(),
+        _ => format!(" `segno inbox {id}` shows the inputs."),
+    };
+    CliError::new(ExitCode::Damaged, format!("The log of session {id} is gone."))
+        .because(format!("in {dir} there is no log.jsonl; {}", sessions::left(remains)))
+        .next(format!(
+            "Put log.jsonl back from a backup, and the session goes on. What is left stays where it is.{inputs}"
+        ))
+}
+
 /// Why the writer's right was not given, with commands that name the session.
 #[must_use]
 pub fn not_opened(id: &SessionId, error: StoreError) -> CliError {
@@ -244,7 +286,7 @@ fn elsewhere(query: &str, dir: &Path) -> CliError {
             .because("sessions are found in SEGNO_HOME or the directory that --home names");
     match home {
         Some(home) => error.next(format!("Add --home {}", quoted(&home.display().to_string()))),
-        None => error,
+        None => error.next("Name the home with --home DIR."),
     }
 }
 

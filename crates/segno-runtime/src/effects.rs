@@ -22,6 +22,7 @@ use crate::{
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use segno_model::compaction;
+use segno_model::inbox::NewInput;
 use segno_model::record::{
     Action, Approval, ApprovalState, BlobRef, Block, Body, Child, ChildState, Established,
     InputFate, Message, Outcome, ReplayClass, Task, ToolCall,
@@ -137,20 +138,22 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         if let Some(kind) = self.env.stop.kind() {
             return self.not_run(kind).await;
         }
-        let (question, plan) = match self.tools.judge(call).await {
-            Verdict::Run(plan) | Verdict::Ask { plan, .. }
+        let (asked, plan) = match self.tools.judge(call).await {
+            Verdict::Run(plan) | Verdict::Ask { plan, .. } | Verdict::NobodyToAsk { plan, .. }
                 if !fit::fits(&self.action(call, &plan, None, call_seq)) =>
             {
                 return Ok(too_large());
             }
             Verdict::Run(plan) => return Ok(Step::Allowed(plan)),
             Verdict::Refuse(output) => return Ok(Step::Settled(output, Established::Permission)),
-            Verdict::Ask { question, plan } => (question, plan),
+            Verdict::Ask { question, plan } => (Ok(question), plan),
+            Verdict::NobodyToAsk { plan, refused } => (Err(refused), plan),
         };
-        let given = self.answers.remove(&(call_seq, call.id.clone()));
-        let answer = match given {
-            Some(answer) => answer,
-            None => match self.ask_person(call, &question, call_seq).await? {
+        let given = self.given(call, call_seq).await?;
+        let answer = match (given, asked) {
+            (Some(answer), _) => answer,
+            (None, Err(refused)) => return Ok(Step::Settled(refused, Established::Permission)),
+            (None, Ok(question)) => match self.ask_person(call, &question, call_seq).await? {
                 Either::First(answer) => answer,
                 Either::Second(StopKind::Shutdown) => return Ok(Step::Open(StopKind::Shutdown)),
                 Either::Second(kind) => return self.not_run(kind).await,
@@ -166,6 +169,28 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         Ok(Step::Settled(ToolOutput::denied(told), Established::Permission))
     }
 
+    /// The answer that is there before anybody is asked: on record from before an interruption, or sent to
+    /// the question that it left open.
+    async fn given(&mut self, call: &ToolCall, call_seq: Seq) -> Result<Option<Answer>, RunError> {
+        if let Some(answer) = self.answers.remove(&(call_seq, call.id.clone())) {
+            return Ok(Some(answer));
+        }
+        if !self.is_open(call, call_seq) {
+            return Ok(None);
+        }
+        let Some((answer, sent)) = self.session.sent_answer(call_seq, &call.id).await? else {
+            return Ok(None);
+        };
+        self.answered(call, call_seq, &answer, Some(sent)).await?;
+        Ok(Some(answer))
+    }
+
+    /// Whether the question about a call is on record without an answer.
+    fn is_open(&self, call: &ToolCall, call_seq: Seq) -> bool {
+        let open = &self.session.state().in_force.open_approvals;
+        open.iter().any(|a| a.call_seq == call_seq && a.call_id == call.id)
+    }
+
     /// Puts a question to a person and records the answer. One that is on record already is put again.
     async fn ask_person(
         &mut self,
@@ -173,8 +198,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         question: &str,
         call_seq: Seq,
     ) -> Result<Either<Answer, StopKind>, RunError> {
-        let open = &self.session.state().in_force.open_approvals;
-        if !open.iter().any(|a| a.call_seq == call_seq && a.call_id == call.id) {
+        if !self.is_open(call, call_seq) {
             let asked = ApprovalState::Asked { question: fit::sentence(question) };
             self.append(vec![approval(call, call_seq, asked)], Level::Synced).await?;
         }
@@ -186,17 +210,35 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             Either::First(Either::Second((answer, sent))) => (answer, Some(sent)),
             Either::Second(kind) => return Ok(Either::Second(kind)),
         };
-        let answered = ApprovalState::Answered {
+        self.answered(call, call_seq, &answer, sent).await?;
+        Ok(Either::First(answer))
+    }
+
+    /// Records an answer. What somebody else sent is settled together with it, for good.
+    async fn answered(
+        &mut self,
+        call: &ToolCall,
+        call_seq: Seq,
+        answer: &Answer,
+        sent: Option<NewInput>,
+    ) -> Result<(), RunError> {
+        let state = ApprovalState::Answered {
             allowed: answer.allowed,
             scope: answer.scope.clone(),
             reason: answer.reason.as_deref().map(fit::sentence),
         };
-        let mut bodies = vec![approval(call, call_seq, answered)];
-        // What somebody else sent is settled together with the answer, for good.
-        let level = if sent.is_some() { Level::Synced } else { Level::Written };
-        bodies.extend(sent.map(|sent| Body::Input(sent.event(InputFate::Acted))));
-        self.append(bodies, level).await?;
-        Ok(Either::First(answer))
+        let mut bodies = vec![approval(call, call_seq, state)];
+        let Some(sent) = sent else {
+            self.append(bodies, Level::Written).await?;
+            return Ok(());
+        };
+        let (allowed, reason) = (answer.allowed, answer.reason.as_deref());
+        self.observer.event(Event::Answered { call_id: &call.id, allowed, reason });
+        bodies.push(Body::Input(sent.event(InputFate::Acted)));
+        self.append(bodies, Level::Synced).await?;
+        // Whoever sent it waits for that.
+        self.session.log_mut().clear_inbox().await?;
+        Ok(())
     }
 
     /// The step of a call that a stop came before; the stop is recorded before that result is.

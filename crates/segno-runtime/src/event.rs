@@ -46,6 +46,15 @@ pub enum Event<'a> {
         /// The tool.
         tool: &'a str,
     },
+    /// A permission question was answered by somebody who does not sit here.
+    Answered {
+        /// The call's id.
+        call_id: &'a str,
+        /// Whether it may run.
+        allowed: bool,
+        /// Why not.
+        reason: Option<&'a str>,
+    },
     /// Output of a running call.
     ToolProgress {
         /// The call's id.

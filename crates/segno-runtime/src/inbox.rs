@@ -10,15 +10,14 @@
 //! | queue, likewise | begins a run when none is open |
 //! | either, from before (stale), or parked by a stop | when a person asks for it |
 //! | what no person said (a notice), from before | with the next run, as a steer |
+//! | an answer to a permission question | when the question is put, now or by whoever goes on with the work |
 
 use crate::run::{Driver, Either, RunEnv, RunError, either};
 use crate::{Answer, Session, Sleep, Stop, StopHandle, StopKind, blobs};
 use segno_model::finding::Finding;
 use segno_model::inbox::control::{Plan, Standing, bodies};
 use segno_model::inbox::{Inbox, InputBody, NewInput, Pending, arrange, holder_key};
-use segno_model::record::{
-    Body, InputEvent, InputFate, InputKind, Message, Run, RunState, UserMessage,
-};
+use segno_model::record::{Body, InputKind, Message, Run, RunState, UserMessage};
 use segno_model::store::{Level, Owner, SessionLog, SessionStore, StoreError};
 use segno_model::{Seq, SessionId};
 use std::future::Future;
@@ -113,7 +112,9 @@ impl<L: SessionLog> Session<L> {
         let words = |p: &&Pending| p.input.body.words().is_some();
         let ids: Vec<String> = pending.iter().filter(words).map(|p| p.input.id.clone()).collect();
         let run = in_force.open_run.as_ref().map(|open| open.run);
-        let now = Standing { run, holder, questions: &[], waiting: &ids };
+        let open = in_force.open_approvals.iter();
+        let questions: Vec<_> = open.map(|a| (a.call_seq, a.call_id.clone())).collect();
+        let now = Standing { run, holder, questions: &questions, waiting: &ids };
         let plan = Plan::of(&pending, &now);
         let order = plan.order(&ids);
         let parked = in_force.inputs.parked.clone();
@@ -161,9 +162,9 @@ impl<L: SessionLog> Session<L> {
                 parked.due = Due::Parked;
             }
         }
-        let unasked = plan.answers.iter().map(|answer| dropped(answer, "no such question waits"));
+        // Answers to open questions stay where they are until the work that asked goes on.
         let events = [plan.stops, plan.bodies, plan.suspends].into_iter().flatten();
-        all.extend(bodies(events.chain(unasked).collect()));
+        all.extend(bodies(events.collect()));
         self.asked_for.extend(plan.delivers);
         if !all.is_empty() {
             self.append_alone(all, Level::Synced).await?;
@@ -183,14 +184,23 @@ impl<L: SessionLog> Session<L> {
         Ok(())
     }
 
+    /// The answer that was sent to a question before anybody put it again, and the control that brings it.
+    pub(crate) async fn sent_answer(
+        &mut self,
+        call_seq: Seq,
+        call_id: &str,
+    ) -> Result<Option<(Answer, NewInput)>, StoreError> {
+        if !self.is_durable() {
+            return Ok(None);
+        }
+        let pending = self.log_mut().pending().await?.pending;
+        Ok(newest_answer(pending.into_iter().map(in_order).collect(), call_seq, call_id))
+    }
+
     /// Lets the next run begin with this input although it waits for a person; it is one who asks.
     pub fn ask_for(&mut self, input_id: &str) {
         self.asked_for.insert(input_id.to_owned());
     }
-}
-
-fn dropped(input: &NewInput, why: &str) -> InputEvent {
-    InputEvent { reason: Some(why.to_owned()), ..input.event(InputFate::Dropped) }
 }
 
 /// What a stop keeps from starting by itself. What no person said is no work that could start.
@@ -291,7 +301,7 @@ impl<S: SessionStore> InboxSource for StoreInbox<S> {
 /// What a watched inbox tells a run at once. Everything else waits for the next safe step.
 #[derive(Clone)]
 pub(crate) struct Heard {
-    answers: watch::Receiver<Vec<NewInput>>,
+    answers: watch::Receiver<Vec<(u64, NewInput)>>,
     /// The number of the run that is driven; 0 before there is one.
     run: Arc<AtomicU64>,
 }
@@ -301,16 +311,24 @@ impl Heard {
     pub(crate) async fn answer(&self, call_seq: Seq, call_id: &str) -> (Answer, NewInput) {
         let mut answers = self.answers.clone();
         loop {
-            let found = answers.borrow_and_update().iter().find_map(|input| {
-                answer_to(input, call_seq, call_id).map(|answer| (answer, input.clone()))
-            });
-            match found {
+            let sent = answers.borrow_and_update().clone();
+            match newest_answer(sent, call_seq, call_id) {
                 Some(found) => return found,
                 None if answers.changed().await.is_err() => std::future::pending().await,
                 None => {}
             }
         }
     }
+}
+
+/// Whoever sends a second answer before the first one counted has changed their mind.
+fn newest_answer(mut sent: Vec<(u64, NewInput)>, seq: Seq, id: &str) -> Option<(Answer, NewInput)> {
+    sent.sort_by_key(|(order, _)| std::cmp::Reverse(*order));
+    sent.into_iter().find_map(|(_, input)| answer_to(&input, seq, id).map(|a| (a, input)))
+}
+
+fn in_order(pending: Pending) -> (u64, NewInput) {
+    (pending.order, pending.input)
 }
 
 fn answer_to(input: &NewInput, seq: Seq, id: &str) -> Option<Answer> {
@@ -332,7 +350,7 @@ pub(crate) struct Watcher {
     run: Arc<AtomicU64>,
     holder: String,
     stop: StopHandle,
-    answers: watch::Sender<Vec<NewInput>>,
+    answers: watch::Sender<Vec<(u64, NewInput)>>,
 }
 
 impl Watcher {
@@ -376,15 +394,15 @@ impl Watcher {
 
     fn tell(&self, pending: Vec<Pending>) {
         let mut answers = Vec::new();
-        for Pending { input, .. } in pending {
-            match &input.body {
+        for pending in pending {
+            match &pending.input.body {
                 InputBody::Stop { run } if *run == self.run.load(Ordering::SeqCst) => {
                     self.stop.stop(StopKind::User);
                 }
                 InputBody::Suspend { holder } if *holder == self.holder => {
                     self.stop.stop(StopKind::Shutdown);
                 }
-                InputBody::Answer { .. } => answers.push(input),
+                InputBody::Answer { .. } => answers.push(in_order(pending)),
                 _ => {}
             }
         }

@@ -229,7 +229,9 @@ struct OpenCall {
 async fn is_read<T: Tools>(tools: &T, call: &ToolCall) -> bool {
     let reads = |plan: &ToolPlan| plan.class == ReplayClass::Read;
     match tools.judge(call).await {
-        Verdict::Run(plan) | Verdict::Ask { plan, .. } => reads(&plan),
+        Verdict::Run(plan) | Verdict::Ask { plan, .. } | Verdict::NobodyToAsk { plan, .. } => {
+            reads(&plan)
+        }
         Verdict::Refuse(_) => false,
     }
 }

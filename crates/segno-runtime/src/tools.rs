@@ -44,6 +44,14 @@ pub enum Verdict {
         /// What to run if allowed.
         plan: ToolPlan,
     },
+    /// A person would have to say first, and nobody can be asked here. An answer that was given before an
+    /// interruption, or sent to the question that it left, counts; without one this is the result.
+    NobodyToAsk {
+        /// What to run if it was allowed.
+        plan: ToolPlan,
+        /// The result otherwise.
+        refused: ToolOutput,
+    },
     /// Do not run it; this is its result.
     Refuse(ToolOutput),
 }

@@ -195,10 +195,35 @@ impl Layout {
 
     /// Every directory that is named like a session and has a log; within a month in the order of the ids.
     pub(crate) fn all<D: Disk>(&self, disk: &D) -> Result<Vec<Found>, StoreError> {
+        self.all_and_lost(disk).map(|(found, _)| found)
+    }
+
+    /// The same, and those that are named like a session and have no log.
+    pub(crate) fn all_and_lost<D: Disk>(&self, disk: &D) -> Result<(Vec<Found>, Lost), StoreError> {
         let mut months = directories(disk, &self.sessions())?;
         months.sort_unstable();
         let dirs = months.into_iter().map(|month| self.sessions().join(month)).collect::<Vec<_>>();
         sessions_below(disk, &dirs)
+    }
+
+    /// The directory of a session that is there and has no log, in any month.
+    pub(crate) fn without_log<D: Disk>(
+        &self,
+        disk: &D,
+        id: &SessionId,
+    ) -> Result<Option<SessionDir>, StoreError> {
+        match self.locate(disk, id) {
+            Ok(_) => return Ok(None),
+            Err(StoreError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        for month in directories(disk, &self.sessions())? {
+            let dir = SessionDir(self.sessions().join(month).join(id.as_str()));
+            if exists(disk, dir.path())? {
+                return Ok(Some(dir));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -215,6 +240,9 @@ fn ids_in<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<SessionId>, StoreError> {
     let names = directories(disk, dir)?;
     Ok(names.iter().flat_map(|name| SessionId::parse(name)).collect())
 }
+
+/// Directories that are named like a session and have no log.
+pub(crate) type Lost = Vec<(SessionId, SessionDir)>;
 
 /// A session on disk.
 #[derive(Debug)]
@@ -234,12 +262,12 @@ impl Found {
 
 /// The sessions that lie directly in a directory, in the order of their ids.
 pub(crate) fn sessions_in<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Found>, StoreError> {
-    sessions_below(disk, &[dir.to_owned()])
+    sessions_below(disk, &[dir.to_owned()]).map(|(found, _)| found)
 }
 
-/// The same of several directories, one behind the other. Their logs are looked at all together, so that
-/// many directories with few sessions each keep all processors busy too.
-fn sessions_below<D: Disk>(disk: &D, dirs: &[PathBuf]) -> Result<Vec<Found>, StoreError> {
+/// The same of several directories, one behind the other, and what is only named so. Their logs are looked at
+/// all together, so that many directories with few sessions each keep all processors busy too.
+fn sessions_below<D: Disk>(disk: &D, dirs: &[PathBuf]) -> Result<(Vec<Found>, Lost), StoreError> {
     let mut named = Vec::with_capacity(dirs.len());
     for dir in dirs {
         let mut ids = ids_in(disk, dir)?;
@@ -248,20 +276,23 @@ fn sessions_below<D: Disk>(disk: &D, dirs: &[PathBuf]) -> Result<Vec<Found>, Sto
     }
     let asked: Vec<_> = named.iter().map(|(dir, ids)| (*dir, ids.as_slice())).collect();
     let mut metas = disk.metas_in(&asked, LOG).into_iter();
-    let mut found = Vec::with_capacity(metas.len());
+    let (mut found, mut lost) = (Vec::with_capacity(metas.len()), Lost::new());
     for (dir, ids) in named {
         let within = Arc::from(dir);
         for (id, meta) in ids.into_iter().zip(metas.by_ref()) {
             match if_any(meta) {
                 Ok(Some(meta)) => found.push(Found { id, within: Arc::clone(&within), meta }),
-                Ok(None) => {}
+                Ok(None) => {
+                    let at = SessionDir(dir.join(id.as_str()));
+                    lost.push((id, at));
+                }
                 Err(e) => {
                     return Err(store_error("looking at", &dir.join(id.as_str()).join(LOG), e));
                 }
             }
         }
     }
-    Ok(found)
+    Ok((found, lost))
 }
 
 /// The month of an id's making, e.g. `2026-11`.

@@ -289,7 +289,11 @@ impl Toolbox {
             Decision::Ask if self.gate.asker.is_some() => {
                 Verdict::Ask { question: self.question(examined), plan }
             }
-            Decision::Ask | Decision::Refuse => {
+            Decision::Ask => {
+                let refused = ToolOutput::denied(refusal(mode, &examined.wish, &memory));
+                Verdict::NobodyToAsk { plan, refused }
+            }
+            Decision::Refuse => {
                 Verdict::Refuse(ToolOutput::denied(refusal(mode, &examined.wish, &memory)))
             }
         }

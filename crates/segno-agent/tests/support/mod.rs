@@ -139,7 +139,7 @@ impl Place {
         let call = self.tool_call(tool, arguments);
         match self.tools.judge(&call).await {
             Verdict::Run(plan) => self.carry_out(&call, plan).await,
-            Verdict::Refuse(output) => output,
+            Verdict::Refuse(output) | Verdict::NobodyToAsk { refused: output, .. } => output,
             Verdict::Ask { question, plan } => {
                 let answer = self.tools.ask(&call, &question).await;
                 if answer.allowed {

@@ -75,6 +75,29 @@ pub struct StopArgs {
     pub json: bool,
 }
 
+/// `segno answer`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct AnswerArgs {
+    /// Which session
+    pub session: String,
+
+    /// Yes, this time
+    #[arg(long, group = "word")]
+    pub allow: bool,
+
+    /// No; the model is told the reason, if you give one
+    #[arg(long, value_name = "REASON", group = "word", num_args = 0..=1, default_missing_value = "")]
+    pub deny: Option<String>,
+
+    /// Which call, when several questions wait: its id, or the beginning of one
+    #[arg(long, value_name = "ID")]
+    pub call: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `segno attach`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct AttachArgs {

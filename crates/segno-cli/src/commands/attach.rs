@@ -1,19 +1,22 @@
 //! `segno attach`: watch a session that another process works on, and say something to it.
 //!
-//! Responsible for: the transcript as the log grows, and lines that are typed: sent, queued, or a stop.
+//! Responsible for: the transcript and the permission questions as the log grows, and lines that are typed:
+//! sent, queued, an answer, or a stop.
 //! Must not: take the session, or stop anything by leaving.
 
 use super::Workplace;
 use super::show::record_lines;
 use crate::args::AttachArgs;
-use crate::engine::Signals;
+use crate::engine::{Signals, no_signals};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
-use crate::inputs::{self, stopping};
+use crate::inputs;
+use crate::inputs::questions::{self, Answered, Said};
+use crate::inputs::stopping::{self, Stopped};
 use crate::stores::Stores;
 use crate::terminal::{Screen, Text, Tone, clean};
 use segno_model::inbox::{InputBody, NewInput, Words};
-use segno_model::record::{Body, RunEnd, RunState};
+use segno_model::record::{ApprovalState, Body, RunEnd, RunState};
 use segno_model::store::SessionStore as _;
 use segno_model::{Record, SessionId};
 use segno_store::{Follower, RealDisk};
@@ -36,6 +39,7 @@ enum Typed {
     Steer(String),
     Queue(String),
     Stop,
+    Answer(Said),
     Leave,
     Nothing,
     Unknown(String),
@@ -52,12 +56,12 @@ pub async fn attach(
 ) -> Result<ExitCode, CliError> {
     let stores = Stores::new(home);
     let id = stores.find(&args.session, &Workplace::cwd()?).await?;
-    let signals = Signals::listen()
-        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let signals = Signals::listen().map_err(|e| no_signals(&e))?;
     let follower = stores.files.follow(&id)?;
     let (sent, looks) = (Vec::new(), 0);
-    let mut attached = Attached { stores, id, follower, sent, looks, screen };
+    let mut attached = Attached { stores, id, follower, sent, looks, asked: false, screen };
     attached.begin()?;
+    attached.show_questions().await?;
     let mut lines = typed_lines();
     let terminal = std::io::stdin().is_terminal();
     let mut tick = tokio::time::interval(LOOK_EVERY);
@@ -65,14 +69,16 @@ pub async fn attach(
     while !signals.is_leaving() {
         tokio::select! {
             line = lines.recv(), if reading => match line {
-                Some(line) if parse(&line) == Typed::Leave => break,
-                Some(line) => attached.act(parse(&line)).await,
+                Some(Ok(line)) if parse(&line) == Typed::Leave => break,
+                Some(Ok(line)) => attached.act(parse(&line)).await,
+                Some(Err(error)) => error.print(attached.screen),
                 None if terminal => break,
                 None => reading = false,
             },
             _ = tick.tick() => {
                 let idle = attached.is_idle().await?;
                 attached.show_new()?;
+                attached.show_questions().await?;
                 if !reading && idle {
                     break;
                 }
@@ -86,12 +92,12 @@ pub async fn attach(
 }
 
 /// The lines of standard input, read by a thread that the process does not wait for.
-fn typed_lines() -> mpsc::UnboundedReceiver<String> {
+fn typed_lines() -> mpsc::UnboundedReceiver<Result<String, CliError>> {
     let (sender, lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
+        for line in std::io::stdin().lock().split(b'\n') {
             let Ok(line) = line else { return };
-            if sender.send(line).is_err() {
+            if sender.send(inputs::utf8(line)).is_err() {
                 return;
             }
         }
@@ -106,6 +112,11 @@ fn parse(line: &str) -> Typed {
         "" => Typed::Nothing,
         "/stop" if rest.is_empty() => Typed::Stop,
         "/quit" | "/exit" if rest.is_empty() => Typed::Leave,
+        "/allow" if rest.is_empty() => Typed::Answer(Said { allowed: true, reason: None }),
+        "/deny" => {
+            let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
+            Typed::Answer(Said { allowed: false, reason })
+        }
         "/queue" if !rest.trim().is_empty() => Typed::Queue(rest.trim().to_owned()),
         "/steer" if !rest.trim().is_empty() => Typed::Steer(rest.trim().to_owned()),
         command if command.starts_with('/') && !command[1..].contains('/') => {
@@ -122,6 +133,8 @@ struct Attached<'a> {
     sent: Vec<String>,
     /// How often in a row nobody had the session.
     looks: u32,
+    /// Whether a question came in that was not shown.
+    asked: bool,
     screen: &'a mut Screen,
 }
 
@@ -129,6 +142,7 @@ impl Attached<'_> {
     /// The last of what there is, and who has the session.
     fn begin(&mut self) -> Result<(), CliError> {
         let records = self.follower.look()?;
+        self.asked = records.iter().any(is_question);
         let columns = self.screen.look().columns;
         let told: Vec<_> =
             records.iter().map(|r| record_lines(r, columns)).filter(|l| !l.is_empty()).collect();
@@ -163,6 +177,7 @@ impl Attached<'_> {
         for record in self.follower.look()? {
             let lines = record_lines(&record, self.screen.look().columns);
             self.screen.lines(lines);
+            self.asked |= is_question(&record);
             if let Some(said) = ended(&record) {
                 self.dim(said);
             }
@@ -177,10 +192,12 @@ impl Attached<'_> {
             Typed::Steer(text) => self.send(InputBody::Steer(Words::text(text))).await,
             Typed::Queue(text) => self.send(InputBody::Queue(Words::text(text))).await,
             Typed::Stop => self.stop().await,
+            Typed::Answer(said) => self.answer(&said).await,
             Typed::Leave | Typed::Nothing => Ok(()),
             Typed::Unknown(command) => {
-                Err(CliError::usage(format!("There is no `{}` here.", clean::line(&command)))
-                    .next("/queue TEXT, /stop and /quit; anything else is said."))
+                Err(CliError::usage(format!("There is no `{}` here.", clean::line(&command))).next(
+                    "/allow, /deny [REASON], /queue TEXT, /stop and /quit; anything else is said.",
+                ))
             }
         };
         if let Err(error) = done {
@@ -205,16 +222,57 @@ impl Attached<'_> {
         Ok(())
     }
 
+    /// Answers the question that waits; of several the first, which is the one that the run waits for.
+    async fn answer(&mut self, said: &Said) -> Result<(), CliError> {
+        let open = questions::open(&self.stores, &self.id).await?;
+        let question = match open.first() {
+            Some(question) => question,
+            None => questions::one(&open, None, &self.id)?,
+        };
+        let answered = questions::answer(&self.stores, &self.id, question, said).await?;
+        let what = if said.allowed { "allowed" } else { "not allowed" };
+        self.dim(&match answered {
+            Answered::Taken => format!("({what})"),
+            Answered::Kept | Answered::Waits(_) => {
+                format!("({what}; kept until the work goes on: segno resume {})", self.id)
+            }
+        });
+        Ok(())
+    }
+
+    /// Shows the questions that nobody has answered, once each.
+    async fn show_questions(&mut self) -> Result<(), CliError> {
+        if !std::mem::take(&mut self.asked) {
+            return Ok(());
+        }
+        for question in questions::open(&self.stores, &self.id).await? {
+            self.screen.lines(super::answer::lines(&question));
+            self.dim("It waits for approval: /allow, or /deny [REASON].");
+        }
+        self.screen.flush();
+        Ok(())
+    }
+
     async fn stop(&mut self) -> Result<(), CliError> {
         let stopped = stopping::stop(&self.stores, &self.id).await?;
         self.show_new()?;
-        self.dim(if stopped.is_some() { "(stopped)" } else { "(nothing runs)" });
+        match stopped {
+            None => self.dim("(nothing runs)"),
+            Some(Stopped { unwritten: None, .. }) => self.dim("(stopped)"),
+            Some(Stopped { run, unwritten: Some(unwritten) }) => {
+                self.screen.lines(stopping::lines(&self.id, run, &unwritten));
+            }
+        }
         Ok(())
     }
 
     fn dim(&mut self, said: &str) {
         self.screen.line(Text::line(Tone::Dim, said));
     }
+}
+
+fn is_question(record: &Record) -> bool {
+    matches!(record.body(), Body::Approval(a) if matches!(a.state, ApprovalState::Asked { .. }))
 }
 
 /// What a run's end is, where the transcript says nothing about it.
@@ -244,6 +302,13 @@ mod tests {
             ("/stop it", Typed::Unknown("/stop".to_owned())),
             ("/usr/bin/env is missing", steer("/usr/bin/env is missing")),
             ("/quit", Typed::Leave),
+            ("/allow", Typed::Answer(Said { allowed: true, reason: None })),
+            ("/allow it", Typed::Unknown("/allow".to_owned())),
+            ("/deny", Typed::Answer(Said { allowed: false, reason: None })),
+            (
+                "/deny not on a Friday",
+                Typed::Answer(Said { allowed: false, reason: Some("not on a Friday".to_owned()) }),
+            ),
         ] {
             assert_eq!(parse(line), expected, "{line}");
         }

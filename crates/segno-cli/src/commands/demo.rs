@@ -83,9 +83,7 @@ struct Interruptions([Signal; 3]);
 impl Interruptions {
     /// From here on they no longer end the process by themselves.
     fn listen() -> Result<Self, CliError> {
-        let listen = |kind| {
-            signal(kind).map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))
-        };
+        let listen = |kind| signal(kind).map_err(|e| crate::engine::no_signals(&e));
         let [interrupt, terminate, hangup] =
             [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(listen);
         Ok(Self([interrupt?, terminate?, hangup?]))
@@ -113,7 +111,9 @@ fn show_kept(root: &Path, screen: &mut Screen) {
 }
 
 fn not_removed(error: &std::io::Error) -> CliError {
-    CliError::failed("The demo's directory could not be removed.").because(error)
+    CliError::failed("The demo's directory could not be removed.")
+        .because(error)
+        .next("It is named segno-demo-… in the temporary directory; remove it by hand.")
 }
 
 /// How this program is called: by its name when the shell would find it, else by its path.

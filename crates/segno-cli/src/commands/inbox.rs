@@ -9,15 +9,16 @@ use crate::engine::Engine;
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::inputs::{self, Control};
-use crate::stores::Stores;
+use crate::sessions;
+use crate::stores::{Stored, Stores};
 use crate::terminal::table::{age, plural};
 use crate::terminal::{Screen, Text, Tone, clean};
 use segno_model::SessionId;
-use segno_model::finding::Finding;
+use segno_model::finding::{Finding, Severity};
 use segno_model::inbox::{InputBody, Pending, Stage};
 use segno_model::record::InputKind;
 use segno_model::store::Clock as _;
-use segno_store::{SystemClock, this_process};
+use segno_store::{Remains, SystemClock, this_process};
 
 /// Lists what waits, or does what was asked with it.
 ///
@@ -29,7 +30,10 @@ pub async fn inbox(
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
     let stores = Stores::new(home.clone());
-    let id = stores.find(&args.session, &Workplace::cwd()?).await?;
+    let id = match stores.find_or_remains(&args.session, &Workplace::cwd()?).await? {
+        Stored::Session(id) => id,
+        Stored::Remains(remains) => return left(args, &stores, &remains, screen),
+    };
     match deed(args, &stores, &id).await? {
         None if args.deliver.is_some() => deliver(args, &home, &stores, &id).await?,
         None => {}
@@ -50,6 +54,47 @@ pub async fn inbox(
         }
     }
     Ok(ExitCode::Done)
+}
+
+/// The inputs of a session whose log is gone, whole: nothing else can be done with them here.
+fn left(
+    args: &InboxArgs,
+    stores: &Stores,
+    remains: &Remains,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let id = &remains.id;
+    let inbox = stores.files.inputs_without_log(id)?;
+    let waiting: Vec<&Pending> = inputs::words(&inbox.pending).collect();
+    if args.withdraw.is_some() || args.moved.is_some() || args.deliver.is_some() {
+        return Err(CliError::new(ExitCode::Damaged, "Nothing can be done with these inputs.")
+            .because("the log of their session is gone, and with it what they belong to")
+            .next(format!(
+                "`segno inbox {id}` shows them; `segno send SESSION TEXT` says one to another session."
+            )));
+    }
+    let mut findings = inbox.findings;
+    findings.push(Finding {
+        code: "log-missing",
+        severity: Severity::Damage,
+        sentence: format!("the log is gone; {}", sessions::left(remains)),
+        done: format!("everything stays in {}", remains.dir.display()),
+        ..Finding::default()
+    });
+    if args.json {
+        screen.json(&json(id, &waiting, &[], &findings, None));
+        return Ok(ExitCode::Damaged);
+    }
+    for pending in &waiting {
+        let head = pending.input.body.words().map_or("", |words| words.head());
+        screen.line(Text::line(Tone::Accent, &clean::line(&pending.input.id)));
+        screen.line(Text::block(Tone::Plain, head));
+    }
+    show(&[], &[], &findings, screen);
+    let how = "Put log.jsonl back from a backup and they are delivered; or say them elsewhere: \
+               `segno send SESSION TEXT`, `segno run TEXT`. Some may have been delivered before the log went.";
+    screen.line(Text::line(Tone::Dim, how));
+    Ok(ExitCode::Damaged)
 }
 
 /// The control that was asked for, about an input that waits.
@@ -103,7 +148,10 @@ async fn carry_out(
     match inputs::control(stores, id, body).await? {
         Control::Settled(Stage::Dropped { .. }) => {
             Err(CliError::new(ExitCode::NotFound, "The input waits no more.")
-                .because("it was delivered or taken back meanwhile"))
+                .because("it was delivered or taken back meanwhile")
+                .next(format!(
+                    "`segno inbox {id}` lists what waits; `segno show {id}` what was delivered."
+                )))
         }
         Control::Settled(_) => Ok(()),
         Control::Waits(owner) => {
@@ -154,7 +202,7 @@ async fn deliver(
 }
 
 fn show(waiting: &[&Pending], parked: &[String], findings: &[Finding], screen: &mut Screen) {
-    if waiting.is_empty() {
+    if waiting.is_empty() && findings.is_empty() {
         screen.line(Text::line(Tone::Dim, "Nothing waits."));
     }
     let now = SystemClock.now();

@@ -4,7 +4,7 @@
 //! carry on the conversation (that is `interactive`).
 
 use crate::args::{AgentArgs, quoted};
-use crate::engine::{Engine, Signals, offer};
+use crate::engine::{Engine, Signals, no_signals, offer};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::interactive::{Desk, Interactive, Keyboard};
@@ -46,8 +46,7 @@ pub async fn interactive(
                 .with(Tone::Dim, "  segno resume last"),
         );
     }
-    let signals = Signals::listen()
-        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let signals = Signals::listen().map_err(|e| no_signals(&e))?;
     engine.mode(args)?;
     let keyboard = Keyboard::new(signals.leaving());
     let arrival =

@@ -4,6 +4,7 @@
 //! arguments and what it needs, prints to a screen and returns an exit code or a [`crate::error::CliError`].
 //! Must not: parse arguments, or reach into each other.
 
+pub mod answer;
 pub mod attach;
 pub mod check;
 pub mod children;

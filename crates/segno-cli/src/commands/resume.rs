@@ -8,7 +8,7 @@ use super::interactive::{is_conversation, needs_terminal};
 use super::resume_all::resume_all;
 use super::run::{Prompt, one_shot, take_up};
 use crate::args::ResumeArgs;
-use crate::engine::{Engine, Signals, undecided};
+use crate::engine::{Engine, Signals, no_signals, undecided};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::inputs::taking_over;
@@ -53,8 +53,7 @@ pub async fn resume(
     if !is_conversation(screen) {
         return in_a_script(found, args, (prompt.as_deref(), &allowed), engine, screen).await;
     }
-    let signals = Signals::listen()
-        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let signals = Signals::listen().map_err(|e| no_signals(&e))?;
     engine.mode(&args.agent)?;
     let keyboard = Keyboard::new(signals.leaving());
     let id = match found {

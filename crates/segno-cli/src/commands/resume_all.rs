@@ -3,13 +3,17 @@
 //! Responsible for: which sessions are taken up, and why others are not; several at a time, each of them by
 //! one run. Must not: ask anybody, or take up what nobody allowed.
 
-use super::run::hand_over;
+use super::run::{HandedOver, hand_over};
 use crate::args::{AgentArgs, ResumeArgs};
-use crate::engine::{Engine, Signals, Wanted};
+use crate::engine::{Engine, Signals, Wanted, aside, no_signals};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
+use crate::inputs::{self, questions};
 use crate::sessions::{Entry, Standing as Word};
+use crate::stores::Stores;
+use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone, clean};
+use segno_model::finding::Finding;
 use segno_model::record::{Policy, RunEnd};
 use segno_model::store::{Clock as _, SessionStore as _};
 use segno_model::{SessionId, Standing};
@@ -32,6 +36,10 @@ struct Line {
     why: Option<String>,
     /// How its run ended, once it did.
     end: Option<RunEnd>,
+    /// What was noticed about its files.
+    findings: Vec<Finding>,
+    /// How many inputs wait in it.
+    waiting: usize,
     #[serde(skip)]
     id: SessionId,
 }
@@ -59,14 +67,13 @@ pub async fn resume_all(
 ) -> Result<ExitCode, CliError> {
     let engine = Engine::load(home.clone()).await?;
     let lines = plan(&engine, &args.agent).await?;
-    let signals = Signals::listen()
-        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let signals = Signals::listen().map_err(|e| no_signals(&e))?;
     let lines = if args.dry_run { lines } else { work(&home, args, lines, &signals, screen).await };
     if args.json {
         screen
             .json(&serde_json::json!({ "version": 1, "dry_run": args.dry_run, "sessions": lines }));
     } else if args.dry_run {
-        lines.iter().for_each(|line| screen.line(line.text()));
+        lines.iter().for_each(|line| screen.lines(line.texts()));
     }
     let failed = |line: &Line| {
         let ended_ill = matches!(line.end, Some(RunEnd::Failed | RunEnd::Exhausted));
@@ -92,7 +99,9 @@ async fn plan(engine: &Engine, args: &AgentArgs) -> Result<Vec<Line>, CliError> 
         let (state, records) = (&snapshot.state, &snapshot.active.records);
         let standing = Standing::of(&snapshot.header, state, records);
         let policy = engine.policy(args, state.in_force.policy, false);
-        if let Some((action, why)) = decide(standing, policy, held(engine, entry)) {
+        let answered =
+            standing == Standing::Waiting && is_answered(&engine.stores, &entry.id).await;
+        if let Some((action, why)) = decide(standing, answered, policy, held(engine, entry)) {
             lines.push(Line {
                 session: entry.id.to_string(),
                 title: entry.title().map(clean::line),
@@ -101,11 +110,25 @@ async fn plan(engine: &Engine, args: &AgentArgs) -> Result<Vec<Line>, CliError> 
                 action,
                 why,
                 end: None,
+                findings: snapshot.active.findings.clone(),
+                waiting: waiting(&engine.stores, &entry.id).await,
                 id: entry.id.clone(),
             });
         }
     }
     Ok(lines)
+}
+
+/// How many inputs wait. What cannot be read is no reason to leave a session.
+async fn waiting(stores: &Stores, id: &SessionId) -> usize {
+    let pending = stores.files.pending(id).await.map(|inbox| inbox.pending);
+    pending.map_or(0, |pending| inputs::words(&pending).count())
+}
+
+/// Whether a person has answered every question that waits. What cannot be read is not answered.
+async fn is_answered(stores: &Stores, id: &SessionId) -> bool {
+    let open = questions::open(stores, id).await.unwrap_or_default();
+    !open.is_empty() && open.iter().all(|question| question.sent.is_some())
 }
 
 /// Who holds it.
@@ -120,6 +143,7 @@ fn held(engine: &Engine, entry: &Entry) -> Option<String> {
 /// What is done about a session, and why nothing is; nothing at all about one that is at rest.
 fn decide(
     standing: Standing,
+    answered: bool,
     policy: Policy,
     held: Option<String>,
 ) -> Option<(Action, Option<String>)> {
@@ -128,15 +152,19 @@ fn decide(
         Standing::Empty | Standing::Idle | Standing::Finished | Standing::Stopped => None,
         _ if held.is_some() => Some((Action::Skip, held)),
         Standing::Stopping => Some((Action::FinishStop, None)),
-        Standing::Waiting => skip("a question waits for a person's answer"),
+        Standing::Waiting if !answered => {
+            skip("a question waits for a person's answer: `segno answer SESSION`")
+        }
         Standing::Failed => skip("needs attention: its last run failed"),
         Standing::Exhausted => skip("needs attention: a limit of its run was reached"),
         Standing::Unknown => skip("needs attention: it was stopped, and an outcome is unknown"),
-        Standing::Interrupted | Standing::Suspended | Standing::Unanswered => match policy {
-            Policy::Auto => Some((Action::TakeUp, None)),
-            Policy::Ask => skip("its policy is to ask"),
-            Policy::Never => skip("nobody said that it may go on by itself"),
-        },
+        Standing::Waiting | Standing::Interrupted | Standing::Suspended | Standing::Unanswered => {
+            match policy {
+                Policy::Auto => Some((Action::TakeUp, None)),
+                Policy::Ask => skip("its policy is to ask"),
+                Policy::Never => skip("nobody said that it may go on by itself"),
+            }
+        }
     }
 }
 
@@ -153,34 +181,40 @@ async fn work(
     let tell = |line: &Line| {
         if !args.json {
             let mut screen = screen.borrow_mut();
-            screen.line(line.text());
+            screen.lines(line.texts());
             screen.flush();
         }
     };
+    let stores = &Stores::new(home.clone());
     let (coordinator, waker) = Coordinator::new(PARALLEL, |i: usize| {
         let (done, tell, stop) = (&done, &tell, &stop);
         async move {
             let id = done.borrow()[i].id.clone();
             let ended = one(home, &id, &args.agent, stop).await;
+            let left = waiting(stores, &id).await;
             let mut done = done.borrow_mut();
             let Some(line) = done.get_mut(i) else { return };
             match ended {
-                Ok(Some(finished)) => {
-                    line.end = Some(finished.end);
-                    line.why = finished.reason;
+                Ok(Some(done)) => {
+                    line.end = Some(done.finished.end);
+                    line.why = done.finished.reason;
+                    line.findings = done.findings;
+                    if let Some(trouble) = done.trouble {
+                        line.why = Some(told(&trouble));
+                    }
                 }
                 Ok(None) => {
                     line.action = Action::Skip;
                     line.why = Some("somebody else went on with it".to_owned());
                 }
                 Err(error) => {
-                    let cause = error.cause.map_or_else(String::new, |cause| format!(" ({cause})"));
-                    line.why = Some(format!("{}{cause}", error.sentence));
+                    line.why = Some(told(&error));
                     if error.exit == ExitCode::Held {
                         line.action = Action::Skip;
                     }
                 }
             }
+            line.waiting = left;
             tell(line);
         }
     });
@@ -196,19 +230,34 @@ async fn work(
     done.into_inner()
 }
 
+/// What went wrong, in one line.
+fn told(error: &CliError) -> String {
+    let cause = error.cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"));
+    format!("{}{cause} {}", error.sentence, error.next_step)
+}
+
+/// A session that was gone on with.
+struct Done {
+    finished: Finished,
+    findings: Vec<Finding>,
+    /// What kept the inputs that wait behind the run from being begun.
+    trouble: Option<CliError>,
+}
+
 /// Goes on with one session, in its own directory; nothing when there is nothing to do any more.
 async fn one(
     home: &Home,
     id: &SessionId,
     args: &AgentArgs,
     stop: &Stop,
-) -> Result<Option<Finished>, CliError> {
+) -> Result<Option<Done>, CliError> {
     let mut engine = Engine::load(home.clone()).await?;
     let session = engine.open_sound(id).await?;
     let policy = engine.policy(args, session.state().in_force.policy, false);
     // What was planned may have been overtaken before the session was held.
-    if !matches!(decide(session.standing(), policy, None), Some((action, _)) if action != Action::Skip)
-    {
+    let answered = is_answered(&engine.stores, id).await;
+    let decided = decide(session.standing(), answered, policy, None);
+    if !matches!(decided, Some((action, _)) if action != Action::Skip) {
         return Ok(None);
     }
     engine.enter(&session).await?;
@@ -220,13 +269,35 @@ async fn one(
     let mode = engine.mode(args)?;
     let mut agent = engine.agent(session, mode, None);
     let finished = agent.take_up(&model, &choice.model, stop, &mut ()).await?;
-    if finished.as_ref().is_some_and(|finished| finished.end == RunEnd::Completed) {
-        hand_over(&engine, agent).await?;
-    }
-    Ok(finished)
+    let Some(finished) = finished else { return Ok(None) };
+    let findings = agent.session.findings().to_vec();
+    let trouble = if finished.end == RunEnd::Completed {
+        let HandedOver { trouble, .. } = hand_over(&engine, agent).await;
+        trouble
+    } else {
+        None
+    };
+    Ok(Some(Done { finished, findings, trouble }))
 }
 
 impl Line {
+    /// The line, and below it what was noticed and what waits.
+    fn texts(&self) -> Vec<Text> {
+        let mut texts = vec![self.text()];
+        texts.extend(
+            aside::noticed(&self.findings)
+                .into_iter()
+                .map(|finding| Text::default().with(Tone::Plain, "    ").with_text(finding)),
+        );
+        if self.waiting > 0 {
+            let verb = if self.waiting == 1 { "waits" } else { "wait" };
+            let inputs = plural(self.waiting, "input");
+            let said = format!("    {inputs} {verb}: `segno inbox {}` shows what.", self.session);
+            texts.push(Text::default().with(Tone::Dim, &said));
+        }
+        texts
+    }
+
     fn text(&self) -> Text {
         let (tone, said) = match (self.action, self.end) {
             (Action::Skip, _) => (Tone::Dim, "left".to_owned()),
@@ -259,16 +330,18 @@ mod tests {
     fn only_interrupted_work_that_may_go_on_goes_on() {
         for standing in Standing::ALL {
             for policy in [Policy::Ask, Policy::Auto, Policy::Never] {
-                let action = decide(standing, policy, None).map(|(action, _)| action);
-                let goes_on = standing.is_open() && standing != Standing::Waiting;
-                assert_eq!(
-                    action == Some(Action::TakeUp),
-                    goes_on && policy == Policy::Auto,
-                    "{standing:?} {policy:?}"
-                );
-                assert_eq!(action == Some(Action::FinishStop), standing == Standing::Stopping);
-                let skipped = decide(standing, policy, Some("held".to_owned()));
-                assert!(skipped.is_none_or(|(action, _)| action == Action::Skip));
+                for answered in [false, true] {
+                    let action = decide(standing, answered, policy, None).map(|(action, _)| action);
+                    let goes_on = standing.is_open() && (answered || standing != Standing::Waiting);
+                    assert_eq!(
+                        action == Some(Action::TakeUp),
+                        goes_on && policy == Policy::Auto,
+                        "{standing:?} {answered} {policy:?}"
+                    );
+                    assert_eq!(action == Some(Action::FinishStop), standing == Standing::Stopping);
+                    let skipped = decide(standing, answered, policy, Some("held".to_owned()));
+                    assert!(skipped.is_none_or(|(action, _)| action == Action::Skip));
+                }
             }
         }
     }

@@ -6,7 +6,7 @@
 use crate::args::{AgentArgs, RunArgs, WhenInterrupted};
 use crate::engine::{
     Engine, JsonWatch, ModelChoice, Signals, TextWatch, Wanted, aside, end_sentence, exit_of,
-    resume_command,
+    no_signals, resume_command,
 };
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
@@ -16,11 +16,12 @@ use crate::terminal::{Screen, Text, Tone};
 use segno_agent::Agent;
 use segno_agent::provider::Provider;
 use segno_agent::tool::Toolbox;
+use segno_model::SessionId;
 use segno_model::record::{Block, Body, PolicyChange, UserMessage};
 use segno_model::store::SessionStore as _;
 use segno_runtime::{Finished, Observer, Session};
 use segno_store::{SystemClock, this_process};
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 
 /// Runs the task.
 ///
@@ -75,8 +76,7 @@ pub async fn one_shot(
     let mode = engine.mode(args)?;
     let mut agent = engine.agent(session, mode, None);
     let input = UserMessage { content, ..UserMessage::default() };
-    let signals = Signals::listen()
-        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let signals = Signals::listen().map_err(|e| no_signals(&e))?;
     let one = OneRun { engine, model: &model, choice: &choice, signals: &signals };
     if !json && agent.session.standing().is_open() {
         let said = "The last run was interrupted; what it left open is settled first.";
@@ -91,22 +91,50 @@ pub async fn one_shot(
 /// Lets go of the session. What others sent meanwhile, and that this run did not take along, is worked off
 /// by a process of its own: they were told that somebody has the session.
 ///
-/// Gives how many inputs wait for a person.
-///
-/// # Errors
-/// When the inbox cannot be read or the process not started.
-pub async fn hand_over(engine: &Engine, mut agent: Agent<Log, Toolbox>) -> Result<usize, CliError> {
-    let attended = agent.session.attend(&this_process(&SystemClock)).await?;
-    let held_back: Vec<String> = attended.held_back().map(|w| w.id().to_owned()).collect();
+/// The run is over and recorded: what goes wrong here is told, and changes nothing about how it ended.
+pub async fn hand_over(engine: &Engine, mut agent: Agent<Log, Toolbox>) -> HandedOver {
     let id = agent.session.id().clone();
+    let held_back: Vec<String> = match agent.session.attend(&this_process(&SystemClock)).await {
+        Ok(attended) => attended.held_back().map(|w| w.id().to_owned()).collect(),
+        Err(error) => {
+            return HandedOver { waiting: 0, trouble: Some(not_handed_over(&id, error.into())) };
+        }
+    };
     drop(agent);
-    let inbox = engine.stores.files.pending(&id).await?;
+    let waiting = held_back.len();
+    let trouble = match start_rest(engine, &id, &held_back).await {
+        Ok(()) => None,
+        Err(error) => Some(not_handed_over(&id, error)),
+    };
+    HandedOver { waiting, trouble }
+}
+
+async fn start_rest(engine: &Engine, id: &SessionId, held_back: &[String]) -> Result<(), CliError> {
+    let inbox = engine.stores.files.pending(id).await?;
     let sent = inputs::words(&inbox.pending).map(|pending| pending.input.id.clone());
     let sent: Vec<String> = sent.filter(|input_id| !held_back.contains(input_id)).collect();
-    if !sent.is_empty() {
-        inputs::start_worker(&engine.stores.home, &id, &sent).await?;
+    if sent.is_empty() {
+        return Ok(());
     }
-    Ok(held_back.len())
+    inputs::start_worker(&engine.stores.home, id, &sent).await
+}
+
+/// What is left to others after a run.
+#[derive(Debug)]
+pub struct HandedOver {
+    /// How many inputs wait for a person.
+    pub waiting: usize,
+    /// What kept the others from being worked off.
+    pub trouble: Option<CliError>,
+}
+
+fn not_handed_over(id: &SessionId, error: CliError) -> CliError {
+    let cause = error.cause.map_or_else(String::new, |cause| format!(" {cause}"));
+    CliError::failed("What was sent during this run was not begun.")
+        .because(format!("{}{cause}", error.sentence))
+        .next(format!(
+            "It is kept: `segno inbox {id}` shows it, `segno inbox {id} --deliver` begins it."
+        ))
 }
 
 /// Lets go of the session after a run, and says what waits in it: behind a run that did not end well,
@@ -118,14 +146,24 @@ async fn let_go(
 ) -> Result<ExitCode, CliError> {
     let id = agent.session.id().clone();
     let waiting = if exit == ExitCode::Done {
-        hand_over(engine, agent).await?
+        let HandedOver { waiting, trouble } = hand_over(engine, agent).await;
+        if let Some(trouble) = trouble {
+            aside::tell_trouble(&trouble);
+        }
+        waiting
     } else {
         let durable = agent.session.is_durable();
         drop(agent);
         if !durable {
             return Ok(exit);
         }
-        inputs::words(&engine.stores.files.pending(&id).await?.pending).count()
+        match engine.stores.files.pending(&id).await {
+            Ok(inbox) => inputs::words(&inbox.pending).count(),
+            Err(error) => {
+                aside::tell_trouble(&error.into());
+                0
+            }
+        }
     };
     aside::tell_waiting(&id, waiting);
     Ok(exit)
@@ -156,8 +194,7 @@ pub async fn take_up(
         session.queue(Body::Policy(PolicyChange { policy }));
     }
     let mut agent = engine.agent(session, engine.mode(args)?, None);
-    let signals = Signals::listen()
-        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let signals = Signals::listen().map_err(|e| no_signals(&e))?;
     let one = OneRun { engine, model: &model, choice: &choice, signals: &signals };
     let exit = one.show(&mut agent, Work::TakeUp, false, screen).await?;
     let_go(engine, agent, exit).await
@@ -209,16 +246,17 @@ impl OneRun<'_> {
             Work::TakeUp => agent.take_up(self.model, name, &stop, observer).await,
         };
         self.signals.end_turn();
-        let nothing = || CliError::failed("Nothing was interrupted in this session.");
+        let nothing = || {
+            CliError::failed("Nothing was interrupted in this session.")
+                .next("Say something new: segno run --session SESSION PROMPT")
+        };
         let ended = ended.map_err(CliError::from).and_then(|ended| ended.ok_or_else(nothing));
         ended.map_err(|error: CliError| {
             if !agent.session.is_durable() {
                 return error;
             }
-            let step =
-                error.next_step.as_ref().map_or_else(String::new, |step| format!("{step}\n"));
-            let resume = self.resume(&agent.session);
-            error.next(format!("{step}To go on: {resume}"))
+            let (step, resume) = (error.next_step.clone(), self.resume(&agent.session));
+            error.next(format!("{step}\nTo go on: {resume}"))
         })
     }
 
@@ -247,11 +285,13 @@ impl OneRun<'_> {
     ) -> Result<ExitCode, CliError> {
         let mut aside = Screen::stderr();
         let finished = {
-            let target = if screen.look().terminal { &mut *screen } else { &mut aside };
-            let mut watch = TextWatch::new(target);
-            let finished = self.drive(agent, work, &mut watch).await?;
-            watch.settle();
-            finished
+            let mut watch = match screen.look().terminal {
+                true => TextWatch::new(screen),
+                false => TextWatch::beside(&mut aside),
+            };
+            let finished = self.drive(agent, work, &mut watch).await;
+            watch.end(finished.as_ref().map_or("", |finished| finished.text.as_str()));
+            finished?
         };
         if !screen.look().terminal {
             screen.exact(finished.text.as_bytes());
@@ -301,11 +341,7 @@ impl Prompt {
     fn read(words: &[String]) -> Result<Self, CliError> {
         let mut piped = String::new();
         if !std::io::stdin().is_terminal() {
-            let mut bytes = Vec::new();
-            std::io::stdin()
-                .read_to_end(&mut bytes)
-                .map_err(|e| CliError::failed("Standard input could not be read.").because(e))?;
-            piped = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+            piped = inputs::piped()?.trim_end().to_owned();
         }
         let prompt = Self { words: words.join(" "), piped };
         if prompt.text().trim().is_empty() {
@@ -325,8 +361,7 @@ impl Prompt {
     fn content(&self, engine: &Engine) -> Result<Vec<Block>, CliError> {
         let places = engine.places();
         if let Some(missing) = places.named(&self.words).missing.first() {
-            return Err(missing_file(missing)
-                .next("Correct the path; or write \\@ where no file is meant."));
+            return Err(missing_file(missing));
         }
         let mut content = vec![Block::text(self.text())];
         content.extend(places.attached(&self.words));
@@ -339,4 +374,5 @@ impl Prompt {
 pub fn missing_file(name: &str) -> CliError {
     CliError::new(ExitCode::NotFound, format!("There is no file {name}."))
         .because("the prompt names it with @; nothing was sent to the model")
+        .next("Correct the path; or write \\@ where no file is meant.")
 }

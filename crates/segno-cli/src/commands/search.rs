@@ -54,13 +54,15 @@ pub async fn search(
     Ok(if report.shown == 0 { ExitCode::NotFound } else { ExitCode::Done })
 }
 
+/// How words are given.
+const HOW: &str = "segno search WORDS; words in double quotes stand as they are.";
+
 fn asked(args: &SearchArgs, now: Timestamp) -> Result<Asked, CliError> {
     let query = args.query.join(" ");
     let words = Words::parse(&query)
-        .map_err(|e| CliError::usage("This cannot be searched for.").because(e))?;
+        .map_err(|e| CliError::usage("This cannot be searched for.").because(e).next(HOW))?;
     if words.is_empty() {
-        return Err(CliError::usage("There is nothing to search for.")
-            .next("segno search WORDS; words in double quotes stand as they are."));
+        return Err(CliError::usage("There is nothing to search for.").next(HOW));
     }
     let time = |text: &Option<String>| text.as_deref().map(|t| when::parse(t, now)).transpose();
     Ok(Asked {

@@ -14,7 +14,6 @@ use crate::terminal::{Screen, Text, Tone};
 use segno_model::inbox::admission::Admission;
 use segno_model::inbox::{InputBody, NewInput, Stage, Words};
 use segno_model::store::Owner;
-use std::io::Read as _;
 
 /// Sends it.
 ///
@@ -34,13 +33,17 @@ pub async fn send(args: &SendArgs, home: Home, screen: &mut Screen) -> Result<Ex
     let holder = stores.files.holder(&id)?;
     let waits = matches!(stage, None | Some(Stage::Pending));
     let start = waits && holder.is_none() && !args.no_run;
-    let told = Told { input: &input, stage, holder, started: start };
+    let let_go = match &holder {
+        Some(owner) => inputs::is_asked_to_let_go(&stores, &id, owner).await?,
+        None => false,
+    };
+    let told = Told { input: &input, stage, holder, let_go, started: start };
     if start {
         let deliver = [input.id.clone()];
         inputs::start_worker(&home, &id, &deliver).await.map_err(|error| {
-            let step = error.next_step.clone().map_or_else(String::new, |step| format!("{step}\n"));
+            let step = error.next_step.clone();
             error.next(format!(
-                "{step}The input is kept as {}: `segno inbox {id}` lists what waits.",
+                "{step}\nThe input is kept as {}: `segno inbox {id}` lists what waits.",
                 input.id
             ))
         })?;
@@ -58,15 +61,7 @@ pub async fn send(args: &SendArgs, home: Home, screen: &mut Screen) -> Result<Ex
 }
 
 fn text(given: &str) -> Result<String, CliError> {
-    let text = if given == "-" {
-        let mut bytes = Vec::new();
-        std::io::stdin()
-            .read_to_end(&mut bytes)
-            .map_err(|e| CliError::failed("Standard input could not be read.").because(e))?;
-        String::from_utf8_lossy(&bytes).trim_end().to_owned()
-    } else {
-        given.to_owned()
-    };
+    let text = if given == "-" { inputs::piped()?.trim_end().to_owned() } else { given.to_owned() };
     if text.trim().is_empty() {
         return Err(CliError::usage("There is nothing to send.")
             .next("segno send SESSION \"and update the tests\", or `-` and the text piped in."));
@@ -79,6 +74,8 @@ struct Told<'a> {
     /// How far the first admission has come; none if this is it.
     stage: Option<Stage>,
     holder: Option<Owner>,
+    /// Whether somebody asked the holder to suspend its work and let go.
+    let_go: bool,
     started: bool,
 }
 
@@ -86,7 +83,7 @@ impl Told<'_> {
     /// Whether it waits, and nothing will take it.
     fn is_left(&self) -> bool {
         let waits = matches!(self.stage, None | Some(Stage::Pending | Stage::Parked { .. }));
-        waits && self.holder.is_none() && !self.started
+        waits && (self.holder.is_none() && !self.started || self.let_go)
     }
 
     fn sentence(&self) -> Text {
@@ -99,6 +96,10 @@ impl Told<'_> {
                     &format!("{id} was sent before: it {}.", inputs::said_of(stage)),
                 );
             }
+            (_, Some(owner)) if self.let_go => format!(
+                "process {} was asked to let go of the session; it waits, and is offered to whoever goes on",
+                owner.pid
+            ),
             (_, Some(owner)) => {
                 let when = if queued { "when its turn ends" } else { "at its next step" };
                 format!("process {} has the session and takes it {when}", owner.pid)

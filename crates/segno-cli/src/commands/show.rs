@@ -142,6 +142,9 @@ pub(super) fn bytes_at(
         file.take(limit).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    read()
-        .map_err(|e| CliError::failed(format!("{} could not be read.", path.display())).because(e))
+    read().map_err(|e| {
+        CliError::failed(format!("{} could not be read.", path.display()))
+            .because(e)
+            .next("Check that the file is there, that it is yours, and that its disk works.")
+    })
 }

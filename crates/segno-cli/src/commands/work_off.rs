@@ -7,7 +7,7 @@
 //! inbox is looked at once more: what came in between the last look and that is taken up again.
 
 use crate::args::{AgentArgs, WorkOffArgs};
-use crate::engine::{Engine, Signals, Wanted};
+use crate::engine::{Engine, Signals, Wanted, no_signals};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::inputs;
@@ -33,9 +33,10 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub async fn work_off(args: &WorkOffArgs, home: Home) -> Result<ExitCode, CliError> {
     // A closed terminal of the sender's is none of ours. It fails only if that is so already.
     let _ = rustix::process::setsid();
-    let id = SessionId::parse(&args.session).map_err(|e| CliError::usage(e.to_string()))?;
-    let signals = Signals::listen()
-        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let id = SessionId::parse(&args.session).map_err(|e| {
+        CliError::usage(e.to_string()).next("Give the whole id: `segno list --all` shows them.")
+    })?;
+    let signals = Signals::listen().map_err(|e| no_signals(&e))?;
     let mut deliver = args.deliver.clone();
     loop {
         let mut engine = Engine::load(home.clone()).await?;
@@ -77,7 +78,11 @@ async fn take(
     if settled.await? {
         return Ok(taken);
     }
-    Err(CliError::new(ExitCode::Held, "The holder of the session does not act."))
+    Err(CliError::new(ExitCode::Held, "The holder of the session does not act.")
+        .because("what was sent is kept")
+        .next(format!(
+            "`segno inbox {id}` shows it; `segno resume {id} --take-over` asks for the session."
+        )))
 }
 
 /// Tells the holder that a person asked for these inputs; says whether it knows about all of them.

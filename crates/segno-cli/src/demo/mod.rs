@@ -120,7 +120,7 @@ async fn without_the_result(
     let result = records.iter().find(
         |record| matches!(record.body(), Body::Message(m) if matches!(&**m, Message::Tool(_))),
     );
-    let result = result.ok_or_else(|| CliError::failed("The log holds no tool result."))?;
+    let result = result.ok_or_else(no_result)?;
     let copy = stage.fork_before(id, result.seq()).await?;
     tell.records(stage, &copy).await?;
     tell.step("Process 5 resumes the copy, and must not know the code");
@@ -155,4 +155,9 @@ async fn resumed(stage: &Stage, id: &SessionId, ended: Ended) -> Result<Resumed,
         code_was_sent: body.is_some_and(|mut turns| turns.any(|text| text.contains(&stage.code))),
         file_was_there: stage.code_file_exists(),
     })
+}
+
+fn no_result() -> CliError {
+    CliError::failed("The log holds no tool result.")
+        .next("`segno demo --keep` leaves everything behind, to look at.")
 }

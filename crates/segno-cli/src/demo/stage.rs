@@ -21,6 +21,12 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, Command};
 
+/// What to do when a step of the demo failed.
+const AGAIN: &str = "Try again; `segno demo --keep` leaves everything behind, to look at.";
+
+/// What to do when its directory cannot be written.
+const ROOM: &str = "Free some space there, or set TMPDIR to another directory.";
+
 /// A step that takes longer is given up; each takes a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -80,7 +86,9 @@ impl Stage {
     /// When nothing can be made in the temporary directory, or nothing can listen on loopback.
     pub async fn set_up() -> Result<Self, CliError> {
         let dir = tempfile::Builder::new().prefix("segno-demo-").tempdir().map_err(|e| {
-            CliError::failed("The demo needs a temporary directory and cannot make one.").because(e)
+            CliError::failed("The demo needs a temporary directory and cannot make one.")
+                .because(e)
+                .next("Set TMPDIR to a directory that can be written, with some megabytes of room.")
         })?;
         let store = FileStore::new(RealDisk, dir.path().join("home"));
         let stage = Self {
@@ -95,8 +103,9 @@ impl Stage {
             std::fs::create_dir(stage.repository())?;
             std::fs::write(stage.code_file(), code_file(&stage.code))
         };
-        fill()
-            .map_err(|e| CliError::failed("The demo's directory cannot be filled.").because(e))?;
+        fill().map_err(|e| {
+            CliError::failed("The demo's directory cannot be filled.").because(e).next(ROOM)
+        })?;
         // Without git it is a directory like any other; the agent works there as well.
         let mut git = Command::new("git");
         git.args(["init", "--quiet"]).current_dir(stage.repository()).stdin(Stdio::null());
@@ -146,7 +155,7 @@ impl Stage {
     /// When that fails.
     pub fn delete_code_file(&self) -> Result<(), CliError> {
         std::fs::remove_file(self.code_file())
-            .map_err(|e| CliError::failed("The file could not be deleted.").because(e))
+            .map_err(|e| CliError::failed("The file could not be deleted.").because(e).next(ROOM))
     }
 
     /// Starts `segno run`, on a new session or an existing one. With `hold_back`, the process can write
@@ -187,7 +196,8 @@ impl Stage {
             args.extend(["--model", "anthropic/demo", "--base-url", url.as_str()]);
         }
         args.push(prompt);
-        let failed = |e| CliError::failed("An agent process could not be started.").because(e);
+        let failed =
+            |e| CliError::failed("An agent process could not be started.").because(e).next(AGAIN);
         let exe = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(exe);
         command.args(&args).current_dir(self.repository()).stdin(Stdio::null());
@@ -296,6 +306,7 @@ impl Stage {
         tokio::time::timeout(PATIENCE, over).await.map_err(|_| {
             CliError::failed("The command never came to its end.")
                 .because("it waits for a file, which is there")
+                .next(AGAIN)
         })
     }
 
@@ -313,7 +324,7 @@ impl Stage {
     /// When there is none.
     pub async fn newest(&self) -> Result<SessionId, CliError> {
         let newest = self.ids().await?.into_iter().max_by_key(|id| id.as_str().to_owned());
-        newest.ok_or_else(|| CliError::failed("There is no session."))
+        newest.ok_or_else(|| CliError::failed("There is no session.").next(AGAIN))
     }
 
     /// What the command has written so far.
@@ -521,7 +532,9 @@ async fn early_end(process: &mut Process, status: std::process::ExitStatus) -> C
         let _ = stderr.read_to_string(&mut said).await;
     }
     let said = said.trim_end();
-    CliError::failed(format!("Process {} ended too early ({status}).", process.pid)).because(said)
+    CliError::failed(format!("Process {} ended too early ({status}).", process.pid))
+        .because(said)
+        .next(AGAIN)
 }
 
 fn too_slow(pid: u32) -> CliError {
@@ -531,16 +544,16 @@ fn too_slow(pid: u32) -> CliError {
 }
 
 fn not_waited(error: std::io::Error) -> CliError {
-    CliError::failed("A process could not be waited for.").because(error)
+    CliError::failed("A process could not be waited for.").because(error).next(AGAIN)
 }
 
 fn not_written(error: std::io::Error) -> CliError {
-    CliError::failed("The demo's directory cannot be written to.").because(error)
+    CliError::failed("The demo's directory cannot be written to.").because(error).next(ROOM)
 }
 
 fn server() -> Result<ScriptedModel, CliError> {
     ScriptedModel::start(DEMO_SCRIPT)
-        .map_err(|e| CliError::failed("The scripted model cannot start.").because(e))
+        .map_err(|e| CliError::failed("The scripted model cannot start.").because(e).next(AGAIN))
 }
 
 /// A pipe that takes nothing more: whoever writes into it waits.

@@ -3,6 +3,7 @@
 //! Responsible for: what was noticed about the session's files, and what waits in its inbox. Must not: decide
 //! anything.
 
+use crate::error::CliError;
 use crate::stores::Log;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
@@ -27,6 +28,13 @@ pub fn tell_noticed(session: &Session<Log>, told: usize) -> usize {
     screen.lines(noticed(findings.get(told..).unwrap_or_default()));
     screen.flush();
     findings.len()
+}
+
+/// Tells something that went wrong after the work was done, and that is no failure of the work.
+pub fn tell_trouble(trouble: &CliError) {
+    let mut screen = Screen::stderr();
+    screen.lines(trouble.as_warning());
+    screen.flush();
 }
 
 /// Tells that inputs wait for a person, and what gets them on.

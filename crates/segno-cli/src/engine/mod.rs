@@ -12,7 +12,7 @@ mod watch;
 
 pub use model::{ModelChoice, Wanted, default_model, offer};
 pub use servers::{Unapproved, tell as tell_servers};
-pub use signals::Signals;
+pub use signals::{Signals, no_signals};
 pub use watch::{JsonWatch, TextWatch, call_line, end_sentence};
 
 use crate::args::{AgentArgs, SUPERVISE, WhenInterrupted, quoted};

@@ -7,6 +7,7 @@
 //! A process never outlives its terminal: what reads the keys can spin for ever on one that is gone, and
 //! a session would stay held. Everything acknowledged is on disk, so the process may simply end.
 
+use crate::error::CliError;
 use crate::terminal::quiet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -28,6 +29,8 @@ struct Shared {
     turn: Mutex<Option<StopHandle>>,
     presses: AtomicU8,
     leaving: Arc<AtomicBool>,
+    /// It leaves because its terminal is gone.
+    hung_up: AtomicBool,
 }
 
 /// What arrives from outside.
@@ -55,7 +58,7 @@ impl Signals {
                 tokio::select! {
                     _ = interrupt.recv() => shared.interrupted(),
                     _ = terminate.recv() => shared.leave(StopKind::Shutdown),
-                    _ = hangup.recv() => shared.leave(StopKind::Shutdown),
+                    _ = hangup.recv() => shared.hang_up(),
                     _ = continued.recv() => quiet::hush(),
                     _ = look.tick() => if reader_is_gone() || had_terminal && terminal_is_gone() {
                         shared.leave(StopKind::Shutdown);
@@ -93,7 +96,7 @@ impl Signals {
 
     /// The terminal is gone.
     pub fn hang_up(&self) {
-        self.shared.leave(StopKind::Shutdown);
+        self.shared.hang_up();
     }
 
     /// Whether the process is to end.
@@ -102,11 +105,26 @@ impl Signals {
         self.shared.leaving.load(Ordering::SeqCst)
     }
 
+    /// Whether its terminal was closed.
+    #[must_use]
+    pub fn is_hung_up(&self) -> bool {
+        self.shared.hung_up.load(Ordering::SeqCst)
+            || std::io::stdin().is_terminal() && terminal_is_gone()
+    }
+
     /// The flag behind [`Signals::is_leaving`], for the line editor.
     #[must_use]
     pub fn leaving(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.shared.leaving)
     }
+}
+
+/// What a person is told where signals cannot be handled.
+#[must_use]
+pub fn no_signals(error: &std::io::Error) -> CliError {
+    CliError::failed("Signals cannot be handled here.").because(error).next(
+        "Nothing was begun, since Ctrl-C could not end it. Check the limits of this process (ulimit -a).",
+    )
 }
 
 /// Whether standard input was a terminal that somebody closed.
@@ -154,6 +172,11 @@ impl Shared {
         if presses > 1 {
             self.leaving.store(true, Ordering::SeqCst);
         }
+    }
+
+    fn hang_up(&self) {
+        self.hung_up.store(true, Ordering::SeqCst);
+        self.leave(StopKind::Shutdown);
     }
 
     fn leave(&self, kind: StopKind) {

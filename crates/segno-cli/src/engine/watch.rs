@@ -35,6 +35,9 @@ pub struct TextWatch<'a> {
     live_lines: HashMap<String, usize>,
     /// What it waits for, as it was told.
     paused: Option<String>,
+    /// What was said since the last request, where the last reply is shown elsewhere: whether it is the last
+    /// one is known only at the end.
+    held: Option<String>,
 }
 
 impl<'a> TextWatch<'a> {
@@ -47,11 +50,35 @@ impl<'a> TextWatch<'a> {
             thinking: false,
             live_lines: HashMap::new(),
             paused: None,
+            held: None,
+        }
+    }
+
+    /// Shows on this screen everything but the last reply, which is printed elsewhere.
+    pub fn beside(screen: &'a mut Screen) -> Self {
+        Self { held: Some(String::new()), ..Self::new(screen) }
+    }
+
+    /// The run is over, and `text` is its last reply; what was held back is shown if it is something else.
+    pub fn end(&mut self, text: &str) {
+        if self.held.as_ref().is_some_and(|held| held.trim() == text.trim()) {
+            self.held = Some(String::new());
+        }
+        self.settle();
+    }
+
+    /// What was held back is not the last reply.
+    fn release(&mut self) {
+        let held = self.held.as_mut().map(std::mem::take).unwrap_or_default();
+        if !held.is_empty() {
+            let shown = self.markdown.push(&held);
+            self.show(shown);
         }
     }
 
     /// Ends what is being streamed, and the line that it is on.
     pub fn settle(&mut self) {
+        self.release();
         let rest = std::mem::take(&mut self.markdown).finish();
         self.show(rest);
         if self.in_line {
@@ -82,6 +109,10 @@ impl<'a> TextWatch<'a> {
             StreamEvent::Text(text) => {
                 if self.thinking {
                     self.settle();
+                }
+                if let Some(held) = &mut self.held {
+                    held.push_str(text);
+                    return;
                 }
                 let shown = self.markdown.push(text);
                 self.show(shown);
@@ -120,13 +151,18 @@ impl<'a> TextWatch<'a> {
         match record.body() {
             Body::Message(message) => match &**message {
                 Message::Tool(result) => self.result(result),
-                Message::Assistant(_) => self.settle(),
+                // The text of one that asks for nothing may be the last.
+                Message::Assistant(reply)
+                    if self.held.is_none() || reply.calls().next().is_some() =>
+                {
+                    self.settle();
+                }
                 Message::User(user) if user.input_id.is_some() => {
                     let text: String = user.content.iter().map(block_text).collect();
                     self.settle();
                     self.screen.lines(prompt_lines(&text));
                 }
-                Message::User(_) => {}
+                Message::Assistant(_) | Message::User(_) => {}
             },
             Body::Task(task) => self.task(task),
             _ => {}
@@ -222,7 +258,7 @@ impl Observer for TextWatch<'_> {
         }
         match event {
             Event::Recorded(record) => self.recorded(record),
-            Event::Asking { .. } => {}
+            Event::Asking { .. } => self.release(),
             Event::Stream(event) => self.stream(&event),
             Event::Retry { reason, wait_ms } => {
                 let seconds = wait_ms.div_ceil(1000);
@@ -236,6 +272,11 @@ impl Observer for TextWatch<'_> {
             Event::Reattached { tool, .. } => {
                 let text = format!("a `{tool}` call still runs; waiting for its end");
                 self.line(Text::line(Tone::Warning, &text));
+            }
+            Event::Answered { allowed, reason, .. } => {
+                let said = if allowed { "allowed" } else { "not allowed" };
+                let why = reason.map_or_else(String::new, |why| format!(": {}", clean::line(why)));
+                self.line(Text::line(Tone::Dim, &format!("  → {said} from elsewhere{why}")));
             }
             Event::ToolProgress { call_id, progress } => self.progress(call_id, &progress),
             Event::Compaction(event) => self.compaction(event),
@@ -391,6 +432,9 @@ impl Observer for JsonWatch<'_> {
             }
             Event::Reattached { call_id, tool } => {
                 json!({"event": "tool_reattached", "call_id": call_id, "tool": tool})
+            }
+            Event::Answered { call_id, allowed, reason } => {
+                json!({"event": "answered", "call_id": call_id, "allowed": allowed, "reason": reason})
             }
             Event::ToolProgress { call_id, progress: Progress::Output(text) } => {
                 json!({"event": "tool_output", "call_id": call_id, "text": text})

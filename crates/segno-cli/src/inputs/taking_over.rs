@@ -6,7 +6,7 @@
 use crate::error::{CliError, ExitCode};
 use crate::stores::Stores;
 use crate::terminal::confirm::confirm;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use segno_model::SessionId;
 use segno_model::inbox::{InputBody, NewInput, holder_key};
 use segno_model::store::Owner;
@@ -40,11 +40,7 @@ pub async fn take_over(stores: &Stores, id: &SessionId) -> Result<(), CliError> 
         {
             return Err(still_held(id, &owner));
         }
-        let pid = i32::try_from(owner.pid).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid.filter(|_| is_running_here(&owner)) {
-            kill_process(pid, signal)
-                .map_err(|e| CliError::failed("The process could not be signalled.").because(e))?;
-        }
+        super::signal(&owner, signal)?;
         if is_free(stores, id, &owner).await? {
             return Ok(());
         }

@@ -77,7 +77,8 @@ impl Interactive<'_> {
         };
         let Some(id) = id else { return Ok(()) };
         if id == *self.agent.session.id() {
-            return Err(CliError::usage("That is the session that you are in."));
+            return Err(CliError::usage("That is the session that you are in.")
+                .next("/resume without a name shows the others."));
         }
         let mut desk =
             Desk { engine: &self.engine, keyboard: &self.keyboard, screen: &mut *self.screen };
@@ -419,7 +420,8 @@ impl Interactive<'_> {
         if self.agent.session.is_durable() {
             return Ok(());
         }
-        Err(CliError::failed("Nothing was said in this session yet."))
+        Err(CliError::failed("Nothing was said in this session yet.")
+            .next("Say something first; then it is on disk."))
     }
 }
 

@@ -44,8 +44,11 @@ pub async fn choose(
         let _terminal = keyboard.lend();
         pick(picker, look, &|| signals.is_leaving())
     });
-    let picked =
-        picked.await.map_err(|e| CliError::failed("The list could not be shown.").because(e))??;
+    let picked = picked.await.map_err(|e| {
+        CliError::failed("The list could not be shown.")
+            .because(e)
+            .next("Name the session: `segno list` shows them, `last` is this project's newest.")
+    })??;
     Ok(picked.and_then(|i| ordered.get(i)).map(|row| row.id.clone()))
 }
 

@@ -7,6 +7,7 @@
 use super::keyboard::Pressed;
 use super::{After, Interactive, Work};
 use crate::error::CliError;
+use crate::inputs::questions;
 use crate::terminal::{Text, Tone};
 use segno_model::Standing;
 use segno_model::record::{Body, Message, Outcome, Policy, ToolMessage};
@@ -26,7 +27,8 @@ impl Interactive<'_> {
             CliError::from(error).print(self.screen);
             return After::Stay;
         }
-        self.tell_left_open(standing);
+        let answered = self.is_answered().await;
+        self.tell_left_open(standing, answered);
         match self.policy() {
             Policy::Auto => self.work(Work::TakeUp).await,
             Policy::Ask => self.ask_to_go_on().await,
@@ -35,6 +37,12 @@ impl Interactive<'_> {
                 After::Stay
             }
         }
+    }
+
+    /// Whether the questions that were open have answers from elsewhere.
+    async fn is_answered(&self) -> bool {
+        let open = questions::open(&self.engine.stores, self.agent.session.id()).await;
+        open.is_ok_and(|open| !open.is_empty() && open.iter().all(|q| q.sent.is_some()))
     }
 
     fn policy(&self) -> Policy {
@@ -55,7 +63,7 @@ impl Interactive<'_> {
     }
 
     /// One line when everything is known; otherwise each thing that is not.
-    fn tell_left_open(&mut self, standing: Standing) {
+    fn tell_left_open(&mut self, standing: Standing, answered: bool) {
         let session = &self.agent.session;
         let running: Vec<_> = session.running().iter().map(|a| (a.call_seq, &a.call_id)).collect();
         let pending = session.pending_recovery();
@@ -76,6 +84,9 @@ impl Interactive<'_> {
             }
         }
         let said = match standing {
+            Standing::Waiting if answered => {
+                "The last turn waited for permission; the answer was sent from elsewhere."
+            }
             Standing::Waiting => "The last turn waits for your answer to a question.",
             Standing::Suspended => "The last turn was suspended by a shutdown.",
             _ if lines.is_empty() => {

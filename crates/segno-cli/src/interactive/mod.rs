@@ -203,8 +203,13 @@ impl<'a> Interactive<'a> {
 
     /// One entry, read by a thread of its own.
     async fn read(&mut self) -> Result<Line, CliError> {
-        let gone = || CliError::failed("The line editor is gone.");
-        let mut prompt = self.prompt.take().ok_or_else(gone)?;
+        let resume = self.resume_command();
+        let gone = |why: String| {
+            let error = CliError::failed("The line editor is gone.").because(why);
+            error.next(format!("Everything that was sent is on disk. Start again: {resume}"))
+        };
+        let taken = || gone("it is being used already".to_owned());
+        let mut prompt = self.prompt.take().ok_or_else(taken)?;
         let draft = std::mem::take(&mut self.draft) + &self.keyboard.take_typed_ahead();
         let keyboard = self.keyboard.clone();
         self.screen.flush();
@@ -226,7 +231,7 @@ impl<'a> Interactive<'a> {
             }
         };
         self.wake.store(false, Ordering::SeqCst);
-        let (prompt, line) = read.map_err(|e| gone().because(e))?;
+        let (prompt, line) = read.map_err(|e| gone(e.to_string()))?;
         self.prompt = Some(prompt);
         self.screen.measure();
         // A terminal that fails is one that was closed.
@@ -326,7 +331,10 @@ impl<'a> Interactive<'a> {
                 self.screen.line(Text::line(Tone::Dim, said));
             }
             Err(error) => {
-                CliError::failed("The command could not be run.").because(error).print(self.screen);
+                CliError::failed("The command could not be run.")
+                    .because(error)
+                    .next("Check that `bash` can be started here, or run it in another terminal.")
+                    .print(self.screen);
             }
         }
         After::Stay
@@ -341,6 +349,7 @@ impl<'a> Interactive<'a> {
         }
         match self.last_end {
             Some(RunEnd::Suspended) => ExitCode::Suspended,
+            _ if self.signals.is_hung_up() => ExitCode::Suspended,
             _ => ExitCode::Done,
         }
     }

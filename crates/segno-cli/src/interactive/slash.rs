@@ -106,7 +106,8 @@ pub(super) fn parse(name: &str, args: &str) -> Result<Slash, CliError> {
     let seq = || given().map(|text| record(&text)).transpose();
     let alone = |slash: Slash| match given() {
         None => Ok(slash),
-        Some(_) => Err(CliError::usage(format!("/{name} takes nothing behind it."))),
+        Some(_) => Err(CliError::usage(format!("/{name} takes nothing behind it."))
+            .next(format!("/{name} alone does it; /help lists the commands."))),
     };
     match name {
         "resume" => Ok(Slash::Resume(given())),
@@ -213,7 +214,7 @@ mod tests {
         match parse(name, args) {
             Ok(slash) => format!("{slash:?}"),
             Err(error) => {
-                format!("{} {}", error.sentence, error.next_step.unwrap_or_default())
+                format!("{} {}", error.sentence, error.next_step)
             }
         }
     }

@@ -182,7 +182,12 @@ async fn copy(session: &Other, import: &mut Import, log: &mut Log) -> Result<(),
     }
     match reading.await {
         Ok(read) => read?,
-        Err(_) => return Err(Failed::Told(CliError::failed("Reading the session ended early."))),
+        Err(_) => {
+            return Err(Failed::Told(
+                CliError::failed("Reading the session ended early.")
+                    .next("What was imported so far is kept. Do it again."),
+            ));
+        }
     }
     Ok(import.finish(log, tip, SystemClock.now()).await?)
 }
@@ -234,7 +239,9 @@ impl From<Failed> for CliError {
             Failed::Told(error) => error,
             Failed::Import(ImportError::Store(error)) => error.into(),
             Failed::Import(error @ ImportError::Rewritten) => {
-                Self::failed("The import stopped.").because(error)
+                Self::failed("The import stopped.").because(error).next(
+                    "What was imported before is kept as it was; `segno show` reads the agent's own file.",
+                )
             }
         }
     }

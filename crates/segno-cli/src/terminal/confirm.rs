@@ -22,10 +22,11 @@ pub fn confirm(question: &str, flag: &str) -> Result<bool, CliError> {
     screen.text(Text::line(Tone::Strong, &clean::line(question)).with(Tone::Plain, " [y/N] "));
     screen.flush();
     let mut answer = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(|e| CliError::failed("The answer could not be read.").because(e))?;
+    io::stdin().lock().read_line(&mut answer).map_err(|e| {
+        CliError::failed("The answer could not be read.")
+            .because(e)
+            .next("Nothing was done. Repeat it in a terminal, or with --yes where there is one.")
+    })?;
     Ok(is_yes(&answer))
 }
 

@@ -17,7 +17,7 @@ fn meaning(line: &[&str]) -> String {
         }
         Ok(Parsed::Tell(error)) => format!("clap {:?}", error.kind()),
         Err(error) => {
-            format!("error {}: {}", error.exit as u8, error.next_step.unwrap_or_default())
+            format!("error {}: {}", error.exit as u8, error.next_step)
         }
     }
 }

@@ -134,6 +134,7 @@ const CASES: &[(&str, Change, &str, i32)] = &[
         "damage header-damaged",
         1,
     ),
+    ("an emptied log", |_| Vec::new(), "damage log-empty", 1),
     ("a cut header", |lines| vec![lines[0][..50].to_vec()], "warning header-cut", 1),
 ];
 

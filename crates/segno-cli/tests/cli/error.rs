@@ -1,9 +1,13 @@
 //! Errors as a person and a script get them.
 
+use segno_agent::AgentError;
 use segno_cli::error::{CliError, ExitCode};
+use segno_cli::terminal::picker::PickError;
 use segno_cli::terminal::{Look, Screen};
+use segno_model::context::NoSummary;
 use segno_model::store::{Owner, StoreError};
 use segno_model::{SessionId, Timestamp};
+use segno_runtime::{ModelError, ModelErrorKind};
 
 const LOOK: Look = Look { colour: false, columns: 80, terminal: true, full: true };
 
@@ -54,6 +58,41 @@ fn every_store_error_is_a_sentence_a_cause_and_a_next_step() {
     insta::assert_snapshot!(all.join("\n"));
 }
 
+/// One of each; the match keeps the list whole when there are more.
+fn of_the_engine() -> Vec<CliError> {
+    use ModelErrorKind::{Broken, Busy, Key, Refused, Thinking, TooLong};
+    let kinds = [Busy, Broken, Key, TooLong, Refused, Thinking];
+    let model = |kind| ModelError { kind, message: "why".to_owned(), retry_after_ms: None };
+    let agent = [
+        AgentError::Store(StoreError::refused("no")),
+        AgentError::Model(model(Busy)),
+        AgentError::NothingToCompact,
+        AgentError::Stopped,
+        AgentError::NoSummary(NoSummary::Empty),
+    ];
+    let pick = [PickError::NotATerminal, PickError::Io(std::io::Error::other("gone"))];
+    for kind in &kinds {
+        match kind {
+            Busy | Broken | Key | TooLong | Refused | Thinking => {}
+        }
+    }
+    let models = kinds.map(|kind| CliError::from(model(kind)));
+    models.into_iter().chain(agent.map(CliError::from)).chain(pick.map(CliError::from)).collect()
+}
+
+/// That a failure cannot be made without a next step is checked by the compiler; that each says one of its
+/// own, and in whole sentences, here. Covers: G16.
+#[test]
+fn every_failure_is_a_sentence_and_a_next_step() {
+    let stores = every_variant().into_iter().map(CliError::from);
+    for error in stores.chain(of_the_engine()) {
+        let CliError { sentence, next_step, .. } = &error;
+        assert!(sentence.ends_with('.') && sentence.len() > 10, "{error:?}");
+        assert!(next_step.len() > 8, "{error:?}");
+        assert!(next_step.ends_with(['.', '`', 'D']), "{error:?}");
+    }
+}
+
 /// Covers: G17, #163.
 #[test]
 fn stored_text_in_an_error_is_cleaned() {
@@ -68,12 +107,12 @@ fn stored_text_in_an_error_is_cleaned() {
 
 #[test]
 fn a_script_gets_one_line_of_json() {
-    let error = CliError::usage("no").because("x");
+    let error = CliError::usage("no").because("x").next("y");
     let (mut screen, captured) = Screen::captured(LOOK);
     error.print_json(&mut screen);
     assert_eq!(
         captured.text(),
-        "{\"error\":{\"sentence\":\"no\",\"cause\":\"x\",\"next_step\":null,\"exit\":2}}\n"
+        "{\"error\":{\"sentence\":\"no\",\"cause\":\"x\",\"next_step\":\"y\",\"exit\":2}}\n"
     );
 }
 

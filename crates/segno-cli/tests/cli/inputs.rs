@@ -418,3 +418,76 @@ fn a_holder_that_does_not_let_go_is_not_ended_unasked() {
     // It finds the request when it goes on.
     assert_eq!(run.wait().unwrap().code(), Some(9));
 }
+
+/// Covers: #148, G5, G12. Whoever looks anew, with nothing to go by but the lock, sees that it still runs.
+#[test]
+fn a_session_that_runs_is_shown_running_whatever_else_was_lost() {
+    let place = Place::new(SCRIPT);
+    let run = place.busy();
+    let id = place.sessions().remove(0);
+    let state = || {
+        let listed = json(&place.ask(&["list", "--json"]));
+        (listed["sessions"][0]["state"].clone(), listed["sessions"][0]["pid"].clone())
+    };
+    assert_eq!(state(), ("running".into(), run.id().into()));
+    for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
+        let _ = std::fs::remove_file(place.home().join(name));
+    }
+    assert_eq!(state(), ("running".into(), run.id().into()));
+    std::fs::remove_file(place.store().log_path(&id).unwrap().with_file_name("owner")).unwrap();
+    assert_eq!(state(), ("running".into(), Value::Null), "nobody says by whom");
+    place.go();
+    assert_eq!(run.wait_with_output().unwrap().status.code(), Some(0));
+    assert_eq!(state().0, "ended");
+}
+
+/// Covers: G17, #115. What waits, what runs and what is streamed is as private as the log.
+#[test]
+fn everything_that_a_session_leaves_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    fn look(dir: &std::path::Path, seen: &mut Vec<String>) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            let wanted = if path.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode, wanted, "{} is {mode:o}", path.display());
+            seen.push(path.file_name().unwrap().to_string_lossy().into_owned());
+            if path.is_dir() {
+                look(&path, seen);
+            }
+        }
+    }
+    let place = Place::new(SCRIPT);
+    let open_to_all = |command: &std::process::Command| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(command.get_program());
+        shell.args(command.get_args()).current_dir(place.file("")).env_clear();
+        shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        shell
+    };
+    let mut run = open_to_all(&place.run(&["--permission", "all", "work"])).spawn().unwrap();
+    place.until("it works", || place.file("begun").exists());
+    let sent = place.segno(&["send", "last", "later", "--queue"]);
+    assert!(open_to_all(&sent).status().unwrap().success());
+    assert!(open_to_all(&place.segno(&["list"])).status().unwrap().success());
+    let mut seen = Vec::new();
+    look(&place.home(), &mut seen);
+    for name in [
+        "log.jsonl",
+        "owner",
+        "draft",
+        "inbox",
+        "actions",
+        "request",
+        "claim",
+        "output",
+        "lock",
+        "catalog.sqlite",
+    ] {
+        assert!(seen.iter().any(|there| there == name), "{name}: {seen:?}");
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    place.go();
+}

@@ -28,6 +28,11 @@ impl Desk {
 
     /// `segno` in a terminal, at another place's sessions.
     pub(crate) fn play_at(place: &crate::place::Place, args: &[&str]) -> Played {
+        Played::spawn(Self::command_at(place, args), 100, 40)
+    }
+
+    /// The command of that.
+    pub(crate) fn command_at(place: &crate::place::Place, args: &[&str]) -> CommandBuilder {
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_segno"));
         command.args(["--base-url", place.server.url().as_str()]);
         command.args(args);
@@ -37,7 +42,7 @@ impl Desk {
         }
         command.env("SEGNO_HOME", place.home());
         command.env("ANTHROPIC_API_KEY", "test-key-1");
-        Played::spawn(command, 100, 40)
+        command
     }
 
     pub(crate) fn project(&self) -> PathBuf {

@@ -115,7 +115,7 @@ fn a_pause_is_told_once_and_says_what_ends_it() {
 #[test]
 fn a_log_that_was_taken_away_is_not_said_to_be_kept() {
     let gone = StoreError::Poisoned("/x/log.jsonl: it was deleted or moved".into());
-    let next = CliError::from(gone).next_step.unwrap();
+    let next = CliError::from(gone).next_step;
     assert!(next.contains("put it back") && !next.contains("is kept"), "{next}");
 }
 

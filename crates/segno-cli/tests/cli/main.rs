@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail that way")]
 
+mod answers;
 mod args;
 mod binary;
 mod cases;
@@ -17,6 +18,7 @@ mod error;
 mod export;
 mod finding;
 mod first_minute;
+mod honesty;
 mod import;
 mod inputs;
 mod interactive;
@@ -37,6 +39,7 @@ mod power_loss;
 mod prompt;
 mod prune;
 mod random;
+mod recovery_kills;
 mod repair;
 mod rewind;
 mod run;

@@ -327,10 +327,10 @@ fn an_id_is_printed_only_when_there_is_something_to_resume() {
 }
 
 /// A home on a file system of its own, gone with it.
-struct SmallDisk(std::path::PathBuf);
+pub(crate) struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
-    fn mount(at: std::path::PathBuf, options: &str) -> Option<Self> {
+    pub(crate) fn mount(at: std::path::PathBuf, options: &str) -> Option<Self> {
         std::fs::create_dir(&at).unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&at).stderr(Stdio::null());

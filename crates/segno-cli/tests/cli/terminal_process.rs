@@ -62,6 +62,28 @@ impl Played {
         Self::spawn(command, columns, rows)
     }
 
+    /// Runs a command in a terminal until its output holds this, and closes the terminal then, or when `and`
+    /// says so; gives the exit code.
+    pub(crate) fn closed_at(mut command: CommandBuilder, text: &str, and: impl FnOnce()) -> u32 {
+        let size = PtySize { rows: 40, cols: 100, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        command.env("TERM", "xterm-256color");
+        let starting = super::desk::starting();
+        let mut child = pair.slave.spawn_command(command).unwrap();
+        drop(starting);
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let (mut seen, mut buffer) = (String::new(), [0; 4096]);
+        while !seen.contains(text) {
+            let n = reader.read(&mut buffer).unwrap();
+            seen.push_str(&String::from_utf8_lossy(&buffer[..n]));
+        }
+        and();
+        drop(reader);
+        drop(pair.master);
+        child.wait().unwrap().exit_code()
+    }
+
     /// Runs any command in a terminal of that size.
     pub(crate) fn spawn(mut command: CommandBuilder, columns: u16, rows: u16) -> Self {
         let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };

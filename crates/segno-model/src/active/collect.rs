@@ -8,7 +8,7 @@ use super::loader::{Loader, basis_for, sequence};
 use super::path::Broken;
 use crate::finding::{Finding, Severity};
 use crate::id::{Pos, Seq};
-use crate::judge::scan::{crowd, tail_finding};
+use crate::judge::scan::{crowd, emptied, tail_finding};
 use crate::judge::{Damage, DamageKind, Judge, Outcome};
 use crate::line::{Record, readable_json};
 use crate::record::{Body, FormatVersion, Header, Message};
@@ -31,6 +31,7 @@ pub(super) fn collect(mut loader: Loader) -> Loaded {
     if let Some(tail) = &loader.tail {
         findings.push(tail_finding(tail, file_end, loader.image.origin));
     }
+    findings.extend(emptied(file_end));
     findings.sort_by_key(|f| (f.offset.is_none(), f.offset));
     let content_end = loader.tail.as_ref().map_or(file_end, |t| t.at);
     let needs_line_end = needs_line_end(&loader, content_end);

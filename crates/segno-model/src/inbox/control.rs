@@ -15,7 +15,7 @@ pub struct Standing<'a> {
     pub run: Option<u64>,
     /// The one who holds the session, by its key.
     pub holder: &'a str,
-    /// The permission questions that this holder waits for, by call.
+    /// The permission questions that have no answer, by call.
     pub questions: &'a [(Seq, String)],
     /// What waits for the model, in the order of delivery.
     pub waiting: &'a [String],

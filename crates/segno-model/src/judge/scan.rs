@@ -71,6 +71,7 @@ impl Scanner {
         if let Some(tail) = self.tail() {
             self.out.push_back(Scanned::Finding(tail_finding(&tail, self.end, self.origin)));
         }
+        self.out.extend(emptied(self.end).map(Scanned::Finding));
     }
 
     /// The next result.
@@ -124,6 +125,22 @@ pub(crate) fn crowd(mut finding: Finding, count: u64) -> Finding {
         finding.sentence = format!("{}, and {} more like it", finding.sentence, count - 1);
     }
     finding
+}
+
+/// What is to be said of a log without a byte: none is ever made so, since its header is synced before it
+/// gets its name. It can be gone on with like any other prefix, but it lost something.
+pub(crate) fn emptied(end: u64) -> Option<Finding> {
+    (end == 0).then(|| Finding {
+        code: "log-empty",
+        severity: Severity::Damage,
+        line: None,
+        offset: Some(0),
+        seq: None,
+        sentence: "the log is empty: its header, and everything that was said, is gone".to_owned(),
+        done:
+            "what else the session's directory holds is kept; a backup of log.jsonl can be put back"
+                .to_owned(),
+    })
 }
 
 /// The one finding for a tail.

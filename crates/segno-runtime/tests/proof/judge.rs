@@ -12,7 +12,7 @@ use segno_store::FileLog;
 use segno_testkit::sim_disk::SimDisk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 /// Holds a disk against what was told; with `goes_on` every session is also worked in once more.
 pub(crate) fn judge(disk: &SimDisk, told: &Told, goes_on: bool) -> Result<(), String> {
@@ -39,7 +39,7 @@ pub(crate) fn judge(disk: &SimDisk, told: &Told, goes_on: bool) -> Result<(), St
         view_is_whole(&session, &records)?;
         drop(session);
         if goes_on {
-            work_on(disk, id, stopping(id, told))?;
+            work_on(disk, id, stopping(id, told), told)?;
         }
     }
     let mut once = BTreeSet::new();
@@ -210,8 +210,13 @@ fn stopping(id: &SessionId, told: &Told) -> Option<u64> {
 }
 
 /// One more turn: it ends well, repeats no effect, tells the truth about files, and leaves a sound log.
-fn work_on(disk: &SimDisk, id: &SessionId, stopped: Option<u64>) -> Result<(), String> {
-    let mut again = Told::default();
+fn work_on(
+    disk: &SimDisk,
+    id: &SessionId,
+    stopped: Option<u64>,
+    told: &Told,
+) -> Result<(), String> {
+    let mut again = Told { service: Arc::clone(&told.service), ..Told::default() };
     let mut session = resume(disk, id)?;
     let plan = [Say::Calls(&[("new", "act")]), Say::Text("well")];
     prompt(&mut session, "and now?", &plan, disk, &mut again).map_err(|e| e.to_string())?;
@@ -223,6 +228,10 @@ fn work_on(disk: &SimDisk, id: &SessionId, stopped: Option<u64>) -> Result<(), S
     tells_the_truth(disk, &session)?;
     drop(session);
     let records = scan(disk, id)?;
+    if *id == crate::scene::id(1) {
+        keyed_calls_are_told_as_they_are(&records, told)?;
+        ends_are_told_once(&records)?;
+    }
     if let Some(run) = stopped {
         ended_as_stopped(&records, run)?;
     }
@@ -232,6 +241,52 @@ fn work_on(disk: &SimDisk, id: &SessionId, stopped: Option<u64>) -> Result<(), S
     }
     let last = prompts(&records).pop();
     if last.as_deref() == Some("and now?") { Ok(()) } else { Err(format!("{last:?} is last")) }
+}
+
+fn results<'a>(records: &'a [Record], tool: &'a str) -> impl Iterator<Item = &'a ToolMessage> {
+    records.iter().filter_map(move |record| match record.body() {
+        Body::Message(message) => match &**message {
+            Message::Tool(result) if result.name == tool => Some(result),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// A call that can be asked for is done when the service knows it, and not when it does not; never unknown.
+fn keyed_calls_are_told_as_they_are(records: &[Record], told: &Told) -> Result<(), String> {
+    let known = told.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for result in results(records, "keyed") {
+        let (call, outcome) = (&result.call_id, result.outcome);
+        let fits = match outcome {
+            Outcome::Done => known.contains(call),
+            Outcome::NotRun => !known.contains(call),
+            _ => false,
+        };
+        if !fits {
+            return Err(format!("{call} is told as {outcome:?}, and the service knows {known:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Each end of what went on in the background is told exactly once when somebody has gone on.
+fn ends_are_told_once(records: &[Record]) -> Result<(), String> {
+    for result in results(records, "behind").filter(|result| result.background.is_some()) {
+        let input = background_input_id(&result.call_id);
+        let told = records.iter().filter(|record| match record.body() {
+            Body::Message(message) => match &**message {
+                Message::User(user) => user.input_id.as_ref() == Some(&input),
+                _ => false,
+            },
+            _ => false,
+        });
+        let told = told.count();
+        if told != 1 {
+            return Err(format!("the end of {} is told {told} times", result.call_id));
+        }
+    }
+    Ok(())
 }
 
 fn ended_as_stopped(records: &[Record], run: u64) -> Result<(), String> {

@@ -32,10 +32,12 @@ pub(crate) struct Told {
     pub(crate) tried: Vec<String>,
     /// Calls whose effect took place outside, in order.
     pub(crate) effects: Arc<Mutex<Vec<String>>>,
+    /// Operations that the service behind `keyed` knows.
+    pub(crate) service: Arc<Mutex<Vec<String>>>,
     /// Inputs of others that were acknowledged: their ids and texts.
     pub(crate) admitted: Arc<Mutex<Vec<(String, String)>>>,
     /// How many records were shown when each process began.
-    begins: Vec<usize>,
+    pub(crate) begins: Vec<usize>,
 }
 
 impl Told {
@@ -186,6 +188,7 @@ impl<'a> Around<'a> {
         let tools = Outside {
             disk: self.disk.clone(),
             effects: Arc::clone(&told.effects),
+            service: Arc::clone(&told.service),
             handle,
             pause: self.pause.clone(),
         };
@@ -347,10 +350,12 @@ fn call((id, name): &(&str, &str)) -> AssistantBlock {
 
 /// Tools by name: `read`; `act` (opaque, its effect is outside); `edit` (verified, a file on the same
 /// disk); `wait` (opaque, the user stops it); `big` (reads, a long output kept beside a cut); `page` (reads,
-/// 1,600 bytes).
+/// 1,600 bytes); `keyed` (its effect is outside, and can be asked for by the call's id); `behind` (goes on in
+/// the background, and has ended whenever it is asked for).
 pub(crate) struct Outside {
     pub(crate) disk: SimDisk,
     pub(crate) effects: Arc<Mutex<Vec<String>>>,
+    service: Arc<Mutex<Vec<String>>>,
     pub(crate) handle: StopHandle,
     pub(crate) pause: Pause,
 }
@@ -400,11 +405,14 @@ impl Tools for Outside {
     }
 
     async fn judge(&self, call: &ToolCall) -> Verdict {
-        Verdict::Run(ToolPlan::new(match call.name.as_str() {
+        let class = match call.name.as_str() {
             "read" | "big" | "page" => ReplayClass::Read,
             "edit" => ReplayClass::Verified,
+            "keyed" => ReplayClass::Keyed,
             _ => ReplayClass::Opaque,
-        }))
+        };
+        let key = (class == ReplayClass::Keyed).then(|| call.id.clone());
+        Verdict::Run(ToolPlan { key, ..ToolPlan::new(class) })
     }
 
     async fn prepare(&self, call: &ToolCall, plan: ToolPlan) -> Result<ToolPlan, ToolOutput> {
@@ -418,6 +426,13 @@ impl Tools for Outside {
 
     async fn establish(&self, begun: Begun<'_>) -> Settlement {
         let action = begun.action;
+        if let Some(key) = &action.key {
+            let known = self.service.lock().unwrap_or_else(PoisonError::into_inner).contains(key);
+            return Settlement::Told(match known {
+                true => ToolOutput::done("the service knows it"),
+                false => ToolOutput::new("the service never heard of it", true, Outcome::NotRun),
+            });
+        }
         let ino = action.probe.as_ref().and_then(|probe| {
             serde_json::from_str::<serde_json::Value>(probe.get()).ok()?["ino"].as_u64()
         });
@@ -431,6 +446,14 @@ impl Tools for Outside {
             _ => ToolOutput::new("nobody knows", true, Outcome::Unknown),
         };
         Settlement::Told(told)
+    }
+
+    async fn news(&self, open: &[segno_model::checkpoint::Background]) -> Vec<News> {
+        let ended = |b: &segno_model::checkpoint::Background| News {
+            handle: b.handle.clone(),
+            text: format!("{} has ended", b.handle),
+        };
+        open.iter().map(ended).collect()
     }
 
     async fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> ToolOutput {
@@ -459,6 +482,15 @@ impl Outside {
                 ToolOutput::done(format!("{} done", call.id))
             }
             "page" => ToolOutput::done("line of it\n".repeat(146)),
+            "keyed" => {
+                self.happened(&call.id);
+                self.service.lock().unwrap_or_else(PoisonError::into_inner).push(call.id.clone());
+                ToolOutput::done(format!("{} done", call.id))
+            }
+            "behind" => {
+                self.happened(&call.id);
+                ToolOutput::done("it goes on").in_background(&call.id)
+            }
             "big" => {
                 let mut output = ToolOutput::done("a cut");
                 output.whole = Some(vec![b'x'; 1500]);

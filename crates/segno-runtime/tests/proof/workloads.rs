@@ -75,6 +75,23 @@ pub(crate) fn all() -> Vec<Workload> {
             prepare: in_the_middle_of_a_stop,
             act: |disk, told| done(take_it_up(disk, told)),
         },
+        Workload { name: "keyed", prepare: empty, act: |disk, told| done(keyed(disk, told)) },
+        Workload { name: "background", prepare: empty, act: |d, told| done(background(d, told)) },
+        Workload {
+            name: "taking-up-keyed",
+            prepare: in_the_middle_of_a_keyed_call,
+            act: |disk, told| done(take_it_up(disk, told)),
+        },
+        Workload {
+            name: "taking-up-background",
+            prepare: in_the_middle_of_the_background,
+            act: |disk, told| done(take_it_up(disk, told)),
+        },
+        Workload {
+            name: "taking-up-compaction",
+            prepare: in_the_middle_of_a_compaction,
+            act: |disk, told| done(take_it_up(disk, told)),
+        },
         Workload {
             name: "recovery-torn",
             prepare: with_a_torn_tail,
@@ -197,6 +214,28 @@ fn stop(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
         .map_err(|e| text(&e))?;
     prompt(&mut session, "again", &[Say::Text("now")], disk, told).map_err(|e| text(&e))?;
     Ok(())
+}
+
+/// Calls that a service can be asked about, before and behind ones that it cannot.
+fn keyed(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
+    let mut session = create(disk);
+    let plan = [
+        Say::Calls(&[("k1", "keyed"), ("r1", "read")]),
+        Say::Calls(&[("a1", "act"), ("k2", "keyed")]),
+        Say::Text("sent"),
+    ];
+    prompt(&mut session, "send it", &plan, disk, told).map(drop).map_err(|e| text(&e))
+}
+
+/// What goes on in the background, its end, and another one in a session that was opened again.
+fn background(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
+    let mut session = create(disk);
+    let plan = [Say::Calls(&[("b1", "behind")]), Say::Calls(&[("a1", "act")]), Say::Text("begun")];
+    prompt(&mut session, "begin it", &plan, disk, told).map_err(|e| text(&e))?;
+    drop(session);
+    let mut session = reopen(disk)?;
+    let plan = [Say::Calls(&[("b2", "behind")]), Say::Text("again")];
+    prompt(&mut session, "once more", &plan, disk, told).map(drop).map_err(|e| text(&e))
 }
 
 fn after_tools() -> (SimDisk, Told) {
@@ -355,6 +394,45 @@ fn in_the_middle_of_an_edit() -> (SimDisk, Told) {
 
 fn in_the_middle_of_a_stop() -> (SimDisk, Told) {
     cut_off(stop, 27, true)
+}
+
+/// The first moment at which what is on the disk is like this.
+fn cut_off_when(
+    deeds: Deeds,
+    begin: fn() -> (SimDisk, Told),
+    is_it: fn(&Session<Log>) -> bool,
+) -> (SimDisk, Told) {
+    for change in 1..400 {
+        let (disk, mut told) = begin();
+        disk.stop_before_change(change);
+        done(deeds(&disk, &mut told));
+        let states = disk.crash_states();
+        let left = states.nth(states.total() - 1);
+        if reopen(&left).is_ok_and(|session| is_it(&session)) {
+            return (left, told);
+        }
+    }
+    panic!("it never is like that")
+}
+
+fn in_the_middle_of_a_keyed_call() -> (SimDisk, Told) {
+    cut_off_when(keyed, empty, |session| {
+        session.state().in_force.open_actions.iter().any(|open| open.action.call_id == "k2")
+    })
+}
+
+/// Its result is there, and its end was not told.
+fn in_the_middle_of_the_background() -> (SimDisk, Told) {
+    cut_off_when(background, empty, |session| {
+        let now = &session.state().in_force;
+        !now.open_background.is_empty() && now.open_run.is_some()
+    })
+}
+
+fn in_the_middle_of_a_compaction() -> (SimDisk, Told) {
+    cut_off_when(compaction, after_turns, |session| {
+        session.state().in_force.open_compaction.is_some()
+    })
 }
 
 /// A line that ends in zeros.

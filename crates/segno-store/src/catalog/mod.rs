@@ -19,9 +19,10 @@ pub use row::{Activity, Row};
 pub use spent::Spent;
 
 use crate::disk::{Disk, Meta};
-use crate::layout::{self, Found};
+use crate::layout::{self, Found, Lost};
 use crate::parallel::in_parallel;
 use crate::reading::{self, LogFile};
+use crate::remains::{self, Remains};
 use crate::store::FileStore;
 use database::{Database, Kept, Stored};
 use segno_model::SessionId;
@@ -88,6 +89,7 @@ pub struct Catalog {
     rows: Vec<Row>,
     /// The directory and log of each row.
     found: Vec<Found>,
+    lost: Lost,
     foreign: Vec<ForeignRow>,
     places: HashMap<String, Place>,
 }
@@ -101,6 +103,7 @@ impl Catalog {
             database: Database::open(path),
             rows: Vec::new(),
             found: Vec::new(),
+            lost: Lost::new(),
             foreign: Vec::new(),
             places: HashMap::new(),
         }
@@ -124,11 +127,11 @@ impl Catalog {
     /// # Errors
     /// Only when the sessions themselves cannot be listed.
     pub fn refresh<D: Disk>(&mut self, store: &FileStore<D>) -> Result<Refreshed, StoreError> {
-        let (on_disk, known) = thread::scope(|scope| {
+        let (on_disk, lost, known) = thread::scope(|scope| {
             let walk = scope.spawn(|| walk(store));
             let known = self.database.load();
             let on_disk = walk.join().unwrap_or_else(|panic| resume_unwind(panic));
-            on_disk.map(|on_disk| (on_disk, known))
+            on_disk.map(|(on_disk, lost)| (on_disk, lost, known))
         })?;
         let on_disk = with_children(store, on_disk, &known)?;
         let Matched { mut rows, stale, gone } = matched(&on_disk, known);
@@ -144,7 +147,14 @@ impl Catalog {
         }
         self.rows = rows;
         self.found = on_disk;
+        self.lost = lost;
         Ok(report)
+    }
+
+    /// What the last refresh found of sessions whose log is gone.
+    #[must_use]
+    pub fn remains<D: Disk>(&self, store: &FileStore<D>) -> Vec<Remains> {
+        self.lost.iter().filter_map(|(id, dir)| remains::look(store, id, dir)).collect()
     }
 
     /// Those of the last refresh that somebody holds now.
@@ -180,8 +190,8 @@ impl Catalog {
 
 /// What is on disk, in the order of the ids. Of two directories of one session, the one in its month
 /// counts.
-fn walk<D: Disk>(store: &FileStore<D>) -> Result<Vec<Found>, StoreError> {
-    let mut found = store.layout().all(store.disk())?;
+fn walk<D: Disk>(store: &FileStore<D>) -> Result<(Vec<Found>, Lost), StoreError> {
+    let (mut found, mut lost) = store.layout().all_and_lost(store.disk())?;
     // They are in order already but for those that lie in another month than theirs.
     found.sort_by(|a, b| a.id.cmp(&b.id));
     found.dedup_by(|second, first| {
@@ -191,7 +201,8 @@ fn walk<D: Disk>(store: &FileStore<D>) -> Result<Vec<Found>, StoreError> {
         }
         is_same
     });
-    Ok(found)
+    lost.retain(|(id, _)| found.binary_search_by(|found| found.id.cmp(id)).is_err());
+    Ok((found, lost))
 }
 
 /// Puts children among the sessions, in the order of the ids. A child is made behind a record of its parent,

@@ -302,6 +302,20 @@ fn unknown_finding(name: &str) -> Finding {
 /// What waits, for somebody who only looks.
 pub(crate) fn pending<D: Disk>(store: &FileStore<D>, id: &SessionId) -> Result<Inbox, StoreError> {
     let dir = store.layout().locate(store.disk(), id)?;
+    let mut found = files(store, &dir)?;
+    // The log is looked at after the files: what is settled meanwhile is not pending.
+    let settled = settled(store, &dir, id, &found.pending)?;
+    found.pending.retain(|p| !settled.contains_key(&name_of(&p.input.id)));
+    Ok(found)
+}
+
+/// How many files of inputs there are.
+pub(crate) fn count<D: Disk>(disk: &D, dir: &SessionDir) -> usize {
+    names(disk, &dir.inbox()).map_or(0, |names| names.len())
+}
+
+/// What the files say, settled by the log or not, in the order of admission.
+pub(crate) fn files<D: Disk>(store: &FileStore<D>, dir: &SessionDir) -> Result<Inbox, StoreError> {
     let (inbox, mut found) = (dir.inbox(), Inbox::default());
     for name in names(store.disk(), &inbox)? {
         match read_entry(store.disk(), &inbox, &name)? {
@@ -314,9 +328,6 @@ pub(crate) fn pending<D: Disk>(store: &FileStore<D>, id: &SessionId) -> Result<I
             Entry::Gone => {}
         }
     }
-    // The log is looked at after the files: what is settled meanwhile is not pending.
-    let settled = settled(store, &dir, id, &found.pending)?;
-    found.pending.retain(|p| !settled.contains_key(&name_of(&p.input.id)));
     sort(&mut found.pending);
     Ok(found)
 }

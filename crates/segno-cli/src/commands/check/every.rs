@@ -73,7 +73,9 @@ async fn own(place: &Workplace, entry: &crate::sessions::Entry) -> Checked {
     let report = match examine(&place.stores, &entry.id).await {
         Ok(report) => report,
         Err(error) => {
-            let problem = Some(error.cause.unwrap_or(error.sentence));
+            let said = error.cause.unwrap_or(error.sentence);
+            // A log that is gone was seen to be when the sessions were listed.
+            let problem = Some(entry.trouble.clone().unwrap_or(said));
             return Checked {
                 source,
                 id,

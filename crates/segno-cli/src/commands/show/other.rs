@@ -273,8 +273,11 @@ fn line_at(session: &Other, offset: u64) -> Result<Vec<u8>, CliError> {
         line.pop_if(|last| *last == b'\n');
         Ok(line)
     };
-    read()
-        .map_err(|e| CliError::failed(format!("{} could not be read.", path.display())).because(e))
+    read().map_err(|e| {
+        CliError::failed(format!("{} could not be read.", path.display()))
+            .because(e)
+            .next("Check that the file is there, that it is yours, and that its disk works.")
+    })
 }
 
 fn no_record(session: &Other, seq: Seq) -> CliError {
