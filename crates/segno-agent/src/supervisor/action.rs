@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The supervisor's exit when somebody else has the claim: it started nothing.
@@ -149,7 +149,12 @@ impl ActionDir {
     /// Of the file system; what was made is removed then, as far as it can be.
     pub fn create(actions: &Path, request: &Request) -> io::Result<Self> {
         make_private(actions)?;
-        let dir = tempfile::Builder::new().prefix("").rand_bytes(ID_CHARS).tempdir_in(actions)?;
+        let private = fs::Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new()
+            .prefix("")
+            .rand_bytes(ID_CHARS)
+            .permissions(private)
+            .tempdir_in(actions)?;
         let action = Self(dir.path().to_owned());
         // The empty file first: what is synced behind it takes it along on most file systems.
         private_file(&action.file("lock"))?;

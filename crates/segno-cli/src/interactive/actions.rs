@@ -224,7 +224,8 @@ impl Interactive<'_> {
         };
         self.signals.end_turn();
         let Some((own, found)) = listed else {
-            return Err(CliError::new(ExitCode::Stopped, "Stopped."));
+            return Err(CliError::new(ExitCode::Stopped, "Stopped.")
+                .next("Nothing has changed; do it again when you like."));
         };
         let current = self.choice.model.clone();
         self.screen.line(Text::line(Tone::Good, &format!("* {current}")));

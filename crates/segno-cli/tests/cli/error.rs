@@ -4,10 +4,10 @@ use segno_agent::AgentError;
 use segno_cli::error::{CliError, ExitCode};
 use segno_cli::terminal::picker::PickError;
 use segno_cli::terminal::{Look, Screen};
-use segno_model::context::NoSummary;
+use segno_model::compaction::NoSummary;
 use segno_model::store::{Owner, StoreError};
 use segno_model::{SessionId, Timestamp};
-use segno_runtime::{ModelError, ModelErrorKind};
+use segno_runtime::{CompactError, ModelError, ModelErrorKind, StopKind};
 
 const LOOK: Look = Look { colour: false, columns: 80, terminal: true, full: true };
 
@@ -66,9 +66,9 @@ fn of_the_engine() -> Vec<CliError> {
     let agent = [
         AgentError::Store(StoreError::refused("no")),
         AgentError::Model(model(Busy)),
-        AgentError::NothingToCompact,
-        AgentError::Stopped,
-        AgentError::NoSummary(NoSummary::Empty),
+        AgentError::Compact(CompactError::Nothing),
+        AgentError::Compact(CompactError::Stopped(StopKind::User)),
+        AgentError::Compact(CompactError::NoSummary(NoSummary::Empty)),
     ];
     let pick = [PickError::NotATerminal, PickError::Io(std::io::Error::other("gone"))];
     for kind in &kinds {

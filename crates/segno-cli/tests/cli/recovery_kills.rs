@@ -251,12 +251,25 @@ fn a_kill_between_a_stops_record_and_its_end_leaves_it_stopped() {
 /// next process goes on with all of it, and the next compaction succeeds.
 #[test]
 fn a_kill_in_the_middle_of_a_compaction_loses_nothing() {
-    let place = Place::new(
+    let headings = [
+        "Goal",
+        "Constraints",
+        "Decisions",
+        "Done",
+        "In progress",
+        "Next",
+        "Files",
+        "Open questions",
+    ];
+    let sections: String =
+        headings.iter().map(|name| format!("## {name}\nwords, and more words\n")).collect();
+    let summary = Value::from(format!("<summary>\n{sections}</summary>"));
+    let place = Place::new(&format!(
         "rule summary\n  once\n  when user contains \"Summarise\"\n  new-prefix\n  fault hang after 3 events\n  \
          say \"<summary>half of it</summary>\"\n\
-         rule summary again\n  when user contains \"Summarise\"\n  new-prefix\n  say \"<summary>All of it: words.</summary>\"\n\
-         otherwise\n  new-prefix\n  say \"You said: {prompt}\"\n",
-    );
+         rule summary again\n  when user contains \"Summarise\"\n  new-prefix\n  say {summary}\n\
+         otherwise\n  new-prefix\n  say \"You said: {{prompt}}\"\n",
+    ));
     for n in 0..6 {
         let prompt = format!("say {n} {}", "words ".repeat(40));
         let args: &[&str] = if n == 0 { &[&prompt] } else { &["--continue", &prompt] };
