@@ -160,7 +160,7 @@ impl Layout {
             Err(StoreError::NotFound(_)) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let (found, _) = sessions_in(disk, &dir)?;
+        let found = sessions_in(disk, &dir)?;
         if found.is_empty() {
             return Ok(Vec::new());
         }

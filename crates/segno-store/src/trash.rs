@@ -38,7 +38,7 @@ impl<D: Disk> FileStore<D> {
     /// # Errors
     /// A failing disk.
     pub fn list_trash(&self) -> Result<Vec<Listed>, StoreError> {
-        let (all, _) = sessions_in(self.disk(), &self.layout().trash())?;
+        let all = sessions_in(self.disk(), &self.layout().trash())?;
         let locks = self.locks();
         Ok(all.into_iter().map(|found| self.listed(found, &locks)).collect())
     }
@@ -73,7 +73,7 @@ impl<D: Disk> FileStore<D> {
     pub fn empty_trash(&self) -> Result<Vec<SessionId>, StoreError> {
         let mut gone = Vec::new();
         let trash = self.layout().trash();
-        for found in sessions_in(self.disk(), &trash)?.0 {
+        for found in sessions_in(self.disk(), &trash)? {
             let (dir, id) = (found.dir(), found.id);
             let entries =
                 self.disk().list(&trash).map_err(|e| store_error("listing", &trash, e))?;
