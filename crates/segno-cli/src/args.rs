@@ -6,6 +6,7 @@
 
 mod inputs;
 mod looking;
+mod removing;
 mod tending;
 
 pub use inputs::{AnswerArgs, AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
@@ -13,6 +14,7 @@ pub use looking::{
     CheckArgs, ChildrenArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy,
     StatusArgs,
 };
+pub use removing::{DeleteArgs, TrashAction, TrashArgs};
 pub use tending::{CompactArgs, ContextAction, ContextArgs, EraseArgs, PruneArgs, PruneKind};
 
 use crate::error::{CliError, capitalised};
@@ -475,49 +477,6 @@ pub struct ExportArgs {
     /// Leave keys, tokens and passwords in
     #[arg(long)]
     pub keep_secrets: bool,
-}
-
-/// `segno delete`
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct DeleteArgs {
-    /// Which sessions
-    #[arg(required = true, value_name = "SESSION")]
-    pub sessions: Vec<String>,
-
-    /// Do it without asking
-    #[arg(long)]
-    pub yes: bool,
-}
-
-/// `segno trash`
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct TrashArgs {
-    /// What to do; `list` if nothing is said
-    #[command(subcommand)]
-    pub action: Option<TrashAction>,
-}
-
-/// What can be done with the trash.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
-pub enum TrashAction {
-    /// List what is in it
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Put sessions back
-    Restore {
-        /// Which sessions
-        #[arg(required = true, value_name = "SESSION")]
-        sessions: Vec<String>,
-    },
-    /// Delete for good what is in it
-    Empty {
-        /// Do it without asking
-        #[arg(long)]
-        yes: bool,
-    },
 }
 
 /// `segno relocate`

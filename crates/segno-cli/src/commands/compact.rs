@@ -40,8 +40,7 @@ pub async fn compact(
     let choice = wanted.settle(&engine.credentials).await?;
     let model = choice.connect(&engine.credentials)?;
     let mut agent = engine.agent(session, Mode::ReadOnly, None);
-    let signals = Signals::listen()
-        .map_err(|e| CliError::failed("Signals cannot be handled here.").because(e))?;
+    let signals = Signals::listen().map_err(|e| crate::engine::no_signals(&e))?;
     let focus = args.instructions.join(" ");
     let focus = Some(focus.as_str()).filter(|focus| !focus.trim().is_empty());
     let stop = signals.begin_turn();
