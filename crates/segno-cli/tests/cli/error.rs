@@ -62,7 +62,8 @@ fn every_store_error_is_a_sentence_a_cause_and_a_next_step() {
 fn of_the_engine() -> Vec<CliError> {
     use ModelErrorKind::{Broken, Busy, Key, Refused, Thinking, TooLong};
     let kinds = [Busy, Broken, Key, TooLong, Refused, Thinking];
-    let model = |kind| ModelError { kind, message: "why".to_owned(), retry_after_ms: None };
+    let model =
+        |kind| ModelError { kind, message: "why".to_owned(), retry_after_ms: None, refusal: None };
     let agent = [
         AgentError::Store(StoreError::refused("no")),
         AgentError::Model(model(Busy)),

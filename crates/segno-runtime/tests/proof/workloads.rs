@@ -88,11 +88,6 @@ pub(crate) fn all() -> Vec<Workload> {
             act: |disk, told| done(take_it_up(disk, told)),
         },
         Workload {
-            name: "taking-up-compaction",
-            prepare: in_the_middle_of_a_compaction,
-            act: |disk, told| done(take_it_up(disk, told)),
-        },
-        Workload {
             name: "recovery-torn",
             prepare: with_a_torn_tail,
             act: |disk, told| done(go_on(disk, told)),
@@ -426,12 +421,6 @@ fn in_the_middle_of_the_background() -> (SimDisk, Told) {
     cut_off_when(background, empty, |session| {
         let now = &session.state().in_force;
         !now.open_background.is_empty() && now.open_run.is_some()
-    })
-}
-
-fn in_the_middle_of_a_compaction() -> (SimDisk, Told) {
-    cut_off_when(compaction, after_turns, |session| {
-        session.state().in_force.open_compaction.is_some()
     })
 }
 
