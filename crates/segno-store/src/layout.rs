@@ -136,6 +136,9 @@ impl Layout {
                 return Ok(dir);
             }
         }
+        if !may_be_child(id) {
+            return Err(StoreError::NotFound(id.clone()));
+        }
         // Nothing names a child's parent but its own header: every session is asked, all of a month at once.
         for month in &months {
             let dir = self.sessions().join(month);
@@ -293,6 +296,12 @@ fn sessions_below<D: Disk>(disk: &D, dirs: &[PathBuf]) -> Result<(Vec<Found>, Lo
         }
     }
     Ok((found, lost))
+}
+
+/// Whether an id can be a child's: those follow from a call and carry no time (version 8). All others need
+/// not be looked for below every session.
+fn may_be_child(id: &SessionId) -> bool {
+    id.as_str().as_bytes().get(14) == Some(&b'8')
 }
 
 /// The month of an id's making, e.g. `2026-11`.

@@ -11,7 +11,7 @@ use segno_agent::permission::{Mode, PrefixRule};
 use segno_agent::tool::{Asker, Asking, Question, Reply};
 use segno_model::Body;
 use segno_model::child::{child_id, input_id, launch_of};
-use segno_model::record::{AttemptStatus, ChildState, ReplayClass, RunEnd};
+use segno_model::record::{AttemptStatus, ChildState, Message, Outcome, ReplayClass, RunEnd};
 use segno_model::store::SessionStore as _;
 use segno_runtime::{StopHandle, StopKind};
 use serde_json::json;
@@ -259,4 +259,49 @@ async fn the_live_gate_decides_a_childs_calls() {
     let mut parent = read_only.begin().await;
     read_only.ask(&mut parent, "go").await;
     assert!(!read_only.cwd.join("a.txt").exists());
+}
+
+/// Children that edit one file at once lose no update: whoever is told that its edit was done finds it in the
+/// file, and whoever came second to the same version is told so. Covers: G7.
+#[tokio::test]
+async fn children_that_edit_one_file_lose_no_update() {
+    const WORDS: [&str; 4] = ["one", "two", "three", "four"];
+    for _ in 0..8 {
+        let scene = Scene::together(WORDS.len(), |seen| match (seen.child, seen.turns) {
+            (true, 1) => {
+                let new = format!("{}!", seen.last);
+                let edit = json!({"path": "a.txt", "old_text": seen.last, "new_text": new});
+                call("edit", &edit)
+            }
+            (true, _) => text(&seen.last),
+            (false, 1) => Say::Calls(
+                WORDS
+                    .iter()
+                    .map(|w| ("task".to_owned(), json!({"prompt": w}).to_string()))
+                    .collect(),
+            ),
+            _ => text("all there"),
+        });
+        std::fs::write(scene.cwd.join("a.txt"), "one\ntwo\nthree\nfour\n").unwrap();
+        let mut parent = scene.begin().await;
+        scene.ask(&mut parent, "go").await;
+        let content = std::fs::read_to_string(scene.cwd.join("a.txt")).unwrap();
+        let mut done = 0;
+        for child in scene.children().await {
+            let records = scene.records(&child).await;
+            let (word, _) = prompts(&records).remove(0);
+            let outcome = records.iter().find_map(|record| match record.body() {
+                Body::Message(message) => match &**message {
+                    Message::Tool(result) => Some(result.outcome),
+                    _ => None,
+                },
+                _ => None,
+            });
+            let is_done = outcome == Some(Outcome::Done);
+            assert_eq!(content.contains(&format!("{word}!")), is_done, "{word}: {content}");
+            done += usize::from(is_done);
+        }
+        assert!(done > 0, "{content}");
+        assert_eq!(content.lines().count(), WORDS.len(), "{content}");
+    }
 }
