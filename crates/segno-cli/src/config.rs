@@ -358,6 +358,30 @@ mod tests {
         (dir, path)
     }
 
+    /// The person knows better than the table of families, as far as they say something.
+    #[test]
+    fn windows_and_thresholds_are_the_persons() {
+        let text = "[compaction]\nauto = false\nat = 0.55\n\
+            [models.\"ollama/qwen3:8b\"]\ncontext = 40960\n\
+            [models.\"anthropic/claude-sonnet-4-5\"]\noutput = 1000\n\
+            [models.\"openai/gpt-5\"]\n";
+        let (_dir, path) = file(text, 0o600);
+        let config = read(&path).expect("read");
+        let settings = config.compaction.settings();
+        assert_eq!((settings.auto, settings.percent, settings.window), (false, 55, None));
+        let window = |provider, id| config.window(&ModelRef::new(provider, id));
+        let of = |context, output| Window { context, output };
+        assert_eq!(window("ollama", "qwen3:8b"), of(40_960, 4_096));
+        assert_eq!(window("anthropic", "claude-sonnet-4-5"), of(200_000, 1_000));
+        assert_eq!(window("openai", "gpt-5"), of(400_000, 128_000));
+        let windows = config.windows();
+        assert_eq!(windows.len(), 2, "who says nothing lets the server speak: {windows:?}");
+        for (at, percent) in [("0.0", 10), ("7.5", 100), ("-1.0", 10)] {
+            let (_dir, path) = file(&format!("compaction = {{ at = {at} }}\n"), 0o600);
+            assert_eq!(read(&path).expect("read").compaction.settings().percent, percent);
+        }
+    }
+
     #[test]
     fn what_is_read_and_what_is_refused() {
         let cases = [

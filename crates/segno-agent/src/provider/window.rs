@@ -125,4 +125,49 @@ mod tests {
             assert_eq!(window(&ModelRef::new(provider, id)), Window { context, output }, "{id}");
         }
     }
+
+    /// A server that gives the same answer to everything, once.
+    fn server(answer: &'static str) -> String {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        std::thread::spawn(move || {
+            let Ok((mut stream, _)) = listener.accept() else { return };
+            let _ = stream.read(&mut [0; 4096]);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+            let _ = write!(stream, "{head}content-length: {}\r\n\r\n{answer}", answer.len());
+        });
+        url
+    }
+
+    /// What a server on this machine says of itself counts more than the family.
+    #[tokio::test]
+    async fn a_local_server_is_asked() {
+        use super::super::{Credentials, ProviderConfig};
+        let cases = [
+            (
+                ProviderId::Ollama,
+                "qwen3",
+                r#"{"models": [{"name": "qwen3:latest", "context_length": 8192}]}"#,
+                Window { context: 8_192, output: 2_048 },
+            ),
+            (ProviderId::Ollama, "qwen3", r#"{"models": []}"#, LOCAL_WINDOW),
+            (
+                ProviderId::OpenAiChat,
+                "gpt-oss",
+                r#"{"data": [{"id": "gpt-oss", "max_model_len": 40960}]}"#,
+                Window { context: 40_960, output: 10_240 },
+            ),
+            (ProviderId::OpenAiChat, "mine", "not JSON", USUAL_WINDOW),
+        ];
+        for (id, model, answer, expected) in cases {
+            let config = ProviderConfig {
+                base_url: Some(server(answer)),
+                ..ProviderConfig::new(id, &Credentials::default())
+            };
+            let provider = Provider::new(config).expect("a provider");
+            let found = provider.window_of(&ModelRef::new(id.as_str(), model)).await;
+            assert_eq!(found, expected, "{answer}");
+        }
+    }
 }

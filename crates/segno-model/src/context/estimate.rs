@@ -221,3 +221,38 @@ impl Context {
         tokens
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_count_by_their_scripts() {
+        let cases = [
+            ("", 0),
+            ("a", 1),
+            ("fn main() {}", 3),
+            ("größer", 2),
+            ("не меняй", 4),
+            ("不改公共接口", 6),
+            ("変更しない", 5),
+            ("मत बदलो", 5),
+            ("🎼🎼", 4),
+        ];
+        for (text, tokens) in cases {
+            assert_eq!(estimate_text(text), tokens, "{text}");
+        }
+    }
+
+    /// A blob is taken to be written as its beginning is, and nothing that a record claims overflows.
+    #[test]
+    fn a_blob_counts_like_its_beginning() {
+        let blob = |head: &str, bytes| {
+            of_blob(&BlobRef { blob: String::new(), bytes, head: head.to_owned() })
+        };
+        assert_eq!(blob("abcd", 4_000), 1_000);
+        assert_eq!(blob("不改公共", 4_000), 1_334);
+        assert_eq!(blob("", 4_000), 1_000);
+        assert_eq!(blob("a", u64::MAX), MOST_TOKENS.div_ceil(QUARTERS));
+    }
+}
