@@ -160,13 +160,13 @@ impl Parts<'_> {
 /// The unit with which what is kept begins; the end when nothing fits.
 ///
 /// It is the earliest place within the budget that splits no turn. A call that waits for its result is
-/// kept whatever it costs.
+/// kept whatever it costs, and so is a prompt that nobody has answered: it is what the next request is about.
 fn cut(units: &[Unit<'_>], first: usize, budget: u64) -> usize {
     let starts = units.iter().map(|unit| unit.record.seq()).chain([Seq::MAX]);
     let mut latest_end = 0;
     let mut tokens: u64 = units.iter().map(|unit| unit.tokens).sum();
     let mut best = first;
-    for (i, start) in starts.enumerate() {
+    for (i, start) in starts.enumerate().take(unanswered(units) + 1) {
         if i >= first && latest_end < start {
             best = i;
             if tokens <= budget {
@@ -179,6 +179,17 @@ fn cut(units: &[Unit<'_>], first: usize, budget: u64) -> usize {
         }
     }
     best
+}
+
+/// The first prompt behind the last turn of the model; the end when there is none.
+fn unanswered(units: &[Unit<'_>]) -> usize {
+    let is_reply = |unit: &Unit<'_>| match unit.record.body() {
+        Body::Message(message) => matches!(**message, Message::Assistant(_)),
+        _ => false,
+    };
+    let open = units.iter().rposition(is_reply).map_or(0, |last| last + 1);
+    let prompt = units[open..].iter().position(|unit| is_prompt(unit.record));
+    prompt.map_or(units.len(), |at| open + at)
 }
 
 /// The person's words among `summarised` that are kept singly, in order, and their tokens.

@@ -316,8 +316,11 @@ fn the_prompt_in_work_is_not_summarised_away() {
         let budget = Budget { tail: 0, words: 0, prompt, notices: false };
         told(choose_boundary(&session.records, session.tip(), budget).as_ref())
     };
-    assert_eq!(cut("u LONG", 14), "nothing to do");
-    assert_eq!(cut("u LONG", 13), "from -, singly , of 1");
-    assert_eq!(cut("u one\na LONG\nu LONG", 14), "from -, singly 3, of 3");
+    for prompt in [14, 13, 0] {
+        assert_eq!(cut("u LONG", prompt), "nothing to do");
+        assert_eq!(cut("u one\na LONG\nu LONG", prompt), "from 3, singly , of 2");
+    }
+    assert_eq!(cut("u LONG\na call c1 bash\nr c1 LONG", 14), "from -, singly 1, of 3");
+    assert_eq!(cut("u LONG\na call c1 bash\nr c1 LONG", 13), "from -, singly , of 3");
     assert_eq!(cut("u LONG\na LONG\nc kept=1 SUM", 14), "nothing to do");
 }
