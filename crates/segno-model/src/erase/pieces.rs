@@ -169,7 +169,7 @@ mod tests {
         pieces.add("hunter2");
         for (bytes, touched, named) in [
             ("torn: {\"text\":\"the key is \\\"sk-47", true, false),
-            ("is \\\\\\\"sk-4711-0815\\\\\\\"", true, false),
+            ("is \\\\\\\"sk-4711-0815\\\\\\\"", true, true),
             ("\"sk-4711-0815\"", true, true),
             ("password hunter2", true, true),
             ("keep", false, false),
