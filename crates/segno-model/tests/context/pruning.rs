@@ -121,4 +121,17 @@ fn a_compaction_ends_pruning() {
     session.add_line("c SUM");
     assert_eq!(session.state.in_force.context_edits.keys().collect::<Vec<_>>(), [&5]);
     assert!(session.state.in_force.pruned.is_empty());
+    // Who reads from the end sees what who reads everything sees, there and back before the compaction.
+    let mut bytes = Vec::new();
+    for record in &session.records {
+        bytes.extend_from_slice(&record.line);
+        bytes.push(b'\n');
+    }
+    let before = session.records.iter().rev().filter(|r| r.is_node()).nth(1).map(|r| r.pos());
+    for tip in [session.tip(), before] {
+        let loaded = segno_model::active::load_bytes_at(&bytes, tip);
+        let whole = segno_model::context::build(&session.records, tip);
+        let part = segno_model::context::build(&loaded.records, tip);
+        assert_eq!(messages(&part), messages(&whole), "at {tip:?}");
+    }
 }
