@@ -257,7 +257,10 @@ mod tests {
             ),
             ("compact the tests", "Compact(Some(\"the tests\"))"),
             ("session", "Session"),
-            ("session x", "/session takes nothing behind it. "),
+            (
+                "session x",
+                "/session takes nothing behind it. /session alone does it; /help lists the commands.",
+            ),
             ("exit", "Quit"),
             ("reusme", "There is no command /reusme. Did you mean /resume? "),
             ("frobnicate", "There is no command /frobnicate. /help lists the commands. "),

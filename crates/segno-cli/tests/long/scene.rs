@@ -7,6 +7,7 @@ use segno_agent::tool::{Toolbox, ToolboxConfig};
 use segno_agent::{Agent, Surroundings, World};
 use segno_model::SessionId;
 use segno_model::compaction::Window;
+use segno_model::context::ContextMessage;
 use segno_model::record::{
     Body, Header, Message, ModelChange, ModelRef, ProjectFacts, UserMessage,
 };
@@ -317,7 +318,7 @@ impl Scene {
         }
         let session = self.session().await;
         let context = session.context(&self.name());
-        let said: Vec<String> = context.messages.iter().map(|m| m.text()).collect();
+        let said: Vec<String> = context.messages.iter().map(ContextMessage::text).collect();
         for words in ["Never deploy on Fridays", "4711", "`conf/limits.toml`", "不改公共接口"]
         {
             assert!(said.join("\n").contains(words), "{}: {words} is forgotten", self.about);

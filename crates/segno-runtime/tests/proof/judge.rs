@@ -253,14 +253,23 @@ fn results<'a>(records: &'a [Record], tool: &'a str) -> impl Iterator<Item = &'a
     })
 }
 
-/// A call that can be asked for is done when the service knows it, and not when it does not; never unknown.
+/// A call that can be asked for is done when the service knows it, and not when it does not. It is unknown only
+/// where its intent was lost with the power, and then it had not begun.
 fn keyed_calls_are_told_as_they_are(records: &[Record], told: &Told) -> Result<(), String> {
     let known = told.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let is_intended = |call: &str| {
+        let intents = records.iter().filter_map(|record| match record.body() {
+            Body::Action(action) => Some(action.call_id.as_str()),
+            _ => None,
+        });
+        intents.into_iter().any(|intended| intended == call)
+    };
     for result in results(records, "keyed") {
         let (call, outcome) = (&result.call_id, result.outcome);
         let fits = match outcome {
             Outcome::Done => known.contains(call),
             Outcome::NotRun => !known.contains(call),
+            Outcome::Unknown => !known.contains(call) && !is_intended(call),
             _ => false,
         };
         if !fits {
