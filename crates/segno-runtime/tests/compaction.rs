@@ -372,7 +372,7 @@ async fn an_output_larger_than_the_window_is_shown_in_part() {
         let finished = scene.prompt(&mut session, "look").await;
         assert_eq!(finished.end, RunEnd::Completed);
         let messages = session.context(&model_ref()).messages;
-        let shown: String = messages.iter().map(|m| m.text()).collect();
+        let shown: String = messages.iter().map(ContextMessage::text).collect();
         assert_eq!(shown.contains("characters are not shown"), cut, "{window}");
         assert_eq!(shown.len() < 5_000, cut, "{window}: {} bytes", shown.len());
         let records = session.records();

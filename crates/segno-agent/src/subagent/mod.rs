@@ -1,8 +1,8 @@
 //! Subagents: sessions that a call of another session starts, and that later calls continue.
 //!
-//! Responsible for: who a child can be ([`role`]), understanding a call ([`task`]), launching, continuing and
-//! running a child ([`family`]), what is left of one that died ([`traces`]), and what the parent is told
-//! ([`told`]). Must not: name a concrete store or provider, or grant a child what its parent may not do.
+//! Responsible for: who a child can be (`role`), understanding a call (`task`), launching, continuing and
+//! running a child (`family`), what is left of one that died (`traces`), and what the parent is told
+//! (`told`). Must not: name a concrete store or provider, or grant a child what its parent may not do.
 
 mod asker;
 mod family;

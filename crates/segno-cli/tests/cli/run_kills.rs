@@ -74,11 +74,10 @@ fn killed_and_resumed(place: &Place, kill: impl FnOnce(&Place, &mut Child), abou
     assert!(!story.contains("done") || effects == "one\n", "{about}: {story}");
     let results: String =
         sent.turns.iter().filter(|t| t.role() == "results").map(Turn::text).collect();
-    assert_eq!(
-        story.contains("unknown"),
-        results.contains("outcome of this call is unknown"),
-        "{about}"
-    );
+    // A supervisor that was killed just now may not be gone yet.
+    let told = ["outcome of this call is unknown", "the command still runs"];
+    let told = told.iter().any(|words| results.contains(words));
+    assert_eq!(story.contains("unknown"), told, "{about}: {results}");
 }
 
 fn inputs(place: &Place) -> Vec<String> {

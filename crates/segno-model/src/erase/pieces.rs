@@ -129,7 +129,7 @@ impl Pieces {
         self.windows.is_empty() && self.short.is_empty()
     }
 
-    /// Whether some bytes hold a part of a text, [`WINDOW`] bytes long.
+    /// Whether some bytes hold a part of a text, twelve bytes long.
     #[must_use]
     pub fn touch(&self, bytes: &[u8]) -> bool {
         let part = |part: &[u8]| {

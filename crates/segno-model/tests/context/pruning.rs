@@ -1,10 +1,10 @@
 //! Old outputs that are left out of the context, and what that does to an estimate.
 
 use crate::notation::{Session, messages};
-use segno_model::Body;
 use segno_model::compaction::{Pruning, Window, prune};
 use segno_model::context::{choose_boundary, estimate};
 use segno_model::record::ContextEdit;
+use segno_model::{Body, Record};
 
 /// Room for 4,000 tokens; 1,000 at the end are protected, and 500 must be freed at once.
 const WINDOW: Window = Window { context: 4_000, output: 0 };
@@ -127,7 +127,7 @@ fn a_compaction_ends_pruning() {
         bytes.extend_from_slice(&record.line);
         bytes.push(b'\n');
     }
-    let before = session.records.iter().rev().filter(|r| r.is_node()).nth(1).map(|r| r.pos());
+    let before = session.records.iter().rev().filter(|r| r.is_node()).nth(1).map(Record::pos);
     for tip in [session.tip(), before] {
         let loaded = segno_model::active::load_bytes_at(&bytes, tip);
         let whole = segno_model::context::build(&session.records, tip);

@@ -4,7 +4,7 @@
 //! breaks and the record that it comes from; [`repair`] makes a request that breaks nothing. Both are pure:
 //! the same history gives the same bytes, and a longer history keeps the bytes of a shorter one. What is
 //! stored never changes. Must not: build a provider's JSON, or do I/O (large images are made smaller before:
-//! [`super::images`]).
+//! `super::images`).
 //!
 //! The context (`segno_model::context`) decides which records are sent; nothing here does.
 
