@@ -14,7 +14,7 @@ const WINDOW: usize = 12;
 /// Shorter texts are too common to look for.
 const LEAST: usize = 4;
 
-/// Words of at least so many bytes are looked for where a part alone would say too little.
+/// Words and lines of at least so many bytes are looked for where a part alone would say too little.
 const WORD: usize = 12;
 
 /// Members that tell what a record is and not what was said in it.
@@ -118,9 +118,9 @@ impl Pieces {
         for word in text.split_whitespace().filter(|word| word.len() >= WORD) {
             self.words.extend(forms(word));
         }
-        if !text.contains(char::is_whitespace) {
-            self.words.extend(forms(text));
-        }
+        // Whoever repeated a whole line of it repeated it.
+        let lines = text.lines().map(str::trim).filter(|line| line.len() >= WORD);
+        self.words.extend(lines.chain([text]).filter(|t| is_telling(t)).flat_map(forms));
     }
 
     /// Whether nothing is looked for.
@@ -139,11 +139,16 @@ impl Pieces {
             || self.short.iter().any(|text| memchr::memmem::find(bytes, text).is_some())
     }
 
-    /// Whether some bytes hold a long word of a text.
+    /// Whether some bytes hold a long word of a text, or a line of it.
     #[must_use]
     pub fn name(&self, bytes: &[u8]) -> bool {
         self.words.iter().any(|word| memchr::memmem::find(bytes, word).is_some())
     }
+}
+
+/// Whether a text says enough to be looked for as a whole.
+fn is_telling(text: &str) -> bool {
+    text.len() >= WORD || !text.contains(char::is_whitespace)
 }
 
 /// A text as it is, and within JSON, once and twice.
@@ -167,13 +172,17 @@ mod tests {
         let mut pieces = Pieces::default();
         pieces.add("the key is \"sk-4711-0815\"\nkeep it");
         pieces.add("hunter2");
+        pieces.add("at 5 I go to 47 B\nand no more");
         for (bytes, touched, named) in [
             ("torn: {\"text\":\"the key is \\\"sk-47", true, false),
             ("is \\\\\\\"sk-4711-0815\\\\\\\"", true, true),
             ("\"sk-4711-0815\"", true, true),
             ("password hunter2", true, true),
+            ("said: the key is \\\"sk-4711-0815\\\", I see", true, true),
             ("keep", false, false),
             ("the key", false, false),
+            ("You: at 5 I go to 47 B.", true, true),
+            ("at 5 I go to 48", true, false),
         ] {
             assert_eq!(
                 (pieces.touch(bytes.as_bytes()), pieces.name(bytes.as_bytes())),

@@ -28,6 +28,7 @@ mod chain;
 mod injected;
 mod queue;
 mod reader;
+mod retold;
 mod row;
 mod say;
 

@@ -12,6 +12,7 @@ use super::super::mend::Mended;
 use super::super::view::pos;
 use super::chain::{Chain, Draft, MAIN, Parent, Reply, Step};
 use super::queue::Queue;
+use super::retold::Retold;
 use super::row::{Aside, Bare, CompactMetadata, Key, Row, Str};
 use super::say::{self, Said};
 use super::{agents, injected};
@@ -32,6 +33,7 @@ pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), Forei
 struct Reader<'s> {
     session: &'s Located,
     chain: Chain,
+    retold: Retold,
     boundary: Option<CompactMetadata>,
     queue: Queue,
     /// Summaries, and the rows that they speak about.
@@ -58,6 +60,7 @@ impl<'s> Reader<'s> {
         Self {
             session,
             chain: Chain::new(),
+            retold: Retold::default(),
             boundary: None,
             queue: Queue::default(),
             titles: Vec::new(),
@@ -248,6 +251,10 @@ impl<'s> Reader<'s> {
             out.fact(Fact::ForkOf { id, up_to: up_to.map(str::to_owned) });
         }
         let lane = self.lane(&row);
+        let said = matches!(&*row.kind, "user" | "assistant") && !row.is_compact_summary;
+        if let Some(words) = row.words().filter(|_| said && lane == MAIN) {
+            self.retold.next(words, &object.origin, out);
+        }
         let mut step = Step { key: Some((key, print)), lane, ..Step::default() };
         step.meta = meta(object, row.uuid.as_deref(), row.timestamp.as_deref());
         step.meta.copy = row.forked_from.is_some();
@@ -448,6 +455,7 @@ impl<'s> Reader<'s> {
     /// The end of the file.
     fn finish(&mut self, out: &mut Emitter<'_>) {
         self.chain.flush(out);
+        self.retold.end(out);
         let known = |(leaf, _): &&(Key, String)| self.chain.knows(*leaf);
         let title = self.titles.iter().rev().find(known).map(|(_, title)| title.clone());
         out.facts(title.map(Fact::Titled));

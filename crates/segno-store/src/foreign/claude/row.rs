@@ -339,6 +339,26 @@ impl Row<'_> {
         self.attachment.map_or(0, |raw| raw.get().len()).hash(&mut hasher);
         (hasher.finish() >> 32) as u32
     }
+
+    /// A fingerprint of what a message says, whatever its id and time.
+    pub(super) fn words(&self) -> Option<u32> {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let content = &self.message.as_ref()?.content;
+        let mut hasher = DefaultHasher::new();
+        (&*self.kind, content.weight()).hash(&mut hasher);
+        let head = |text: &str| text.as_bytes()[..text.len().min(64)].to_vec();
+        match content {
+            Content::Nothing => {}
+            Content::Text(text) => head(text).hash(&mut hasher),
+            Content::Blocks(blocks) => {
+                for block in blocks {
+                    let texts = [&block.text, &block.thinking, &block.id, &block.tool_use_id];
+                    texts.map(|text| text.as_deref().map(head)).hash(&mut hasher);
+                }
+            }
+        }
+        Some((hasher.finish() >> 32) as u32)
+    }
 }
 
 /// A row's id, a call's or a response's, in 8 bytes.

@@ -122,6 +122,47 @@ fn a_response_that_something_else_divides_is_counted_once() {
     assert_eq!(view.records.iter().filter(|read| read.response.is_some()).count(), 1);
 }
 
+/// An agent that was fed turn by turn wrote everything again each time, under new ids.
+/// Covers: #101.
+#[test]
+fn history_that_is_written_again_with_each_turn_is_told_and_counts_once() {
+    let turns = ["one", "two", "three", "four"];
+    let mut rows = Vec::new();
+    for turn in 1..=turns.len() {
+        let mut above = "-".to_owned();
+        for (n, words) in turns[..turn].iter().enumerate() {
+            let (asked, said) = (format!("u{turn}-{n}"), format!("a{turn}-{n}"));
+            rows.push(user(&format!("{asked}<{above}"), words));
+            rows.push(reply(&format!("{said}<{asked}"), &format!("m{n}"), &text(words)));
+            above = said;
+        }
+    }
+    let view = read(&rows);
+    let expected: Vec<String> =
+        turns.iter().flat_map(|t| [format!("user: {t}"), format!("assistant: {t}")]).collect();
+    assert_eq!(sent(&view), expected);
+    let told = findings(&view);
+    let repeated = told.iter().filter(|told| told.contains("history-repeated")).count();
+    assert_eq!(repeated, turns.len() - 1, "{told:?}");
+    let names: std::collections::BTreeSet<_> =
+        view.records.iter().filter_map(|read| read.response.clone()).collect();
+    assert_eq!(names.len(), turns.len(), "each response counts once");
+}
+
+/// Covers: G3.
+#[test]
+fn what_is_said_again_is_no_repeated_history() {
+    let view = read(&[
+        user("u<-", "go on"),
+        reply("a<u", "m", &text("done")),
+        user("v<a", "go on"),
+        reply("b<v", "n", &text("done, too")),
+        user("w<b", "go on"),
+        reply("c<w", "o", &text("once more")),
+    ]);
+    assert_eq!(findings(&view), [""; 0]);
+}
+
 /// Covers: G3.
 #[test]
 fn a_row_that_is_written_twice_counts_once() {
