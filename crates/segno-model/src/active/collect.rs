@@ -239,7 +239,9 @@ fn needed(loader: &Loader, edits: &BTreeMap<Seq, Pos>) -> Vec<Record> {
             Body::ContextEdit(edit) => {
                 let target = edit.target;
                 let in_force = edits.get(&target).is_some_and(|pos| pos.seq == *seq);
-                in_force && (path.contains(&target) || walk.kept.contains(&target))
+                let answers =
+                    loader.accepted.get(&target).is_some_and(|r| calls.are_answered_by(r));
+                in_force && (answers || path.contains(&target) || walk.kept.contains(&target))
             }
             _ => on_path || walk.kept.contains(seq),
         };

@@ -331,7 +331,7 @@ proptest! {
 
 proptest! {
     // Each case reads a log from its end once per record.
-    #![proptest_config(config(12))]
+    #![proptest_config(config(60))]
 
     /// Covers: G10, G11, ST2. Reading a log from its end gives the context that was there before it was
     /// closed, for every prefix.

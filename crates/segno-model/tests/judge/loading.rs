@@ -139,6 +139,30 @@ fn a_result_far_behind_its_call_is_found() {
     assert!(seqs(&loaded).starts_with("0-3 405 "), "{}", seqs(&loaded));
 }
 
+/// A result stands for its call on any branch, and so does what an edit put in its place.
+/// Covers: G10.
+#[test]
+fn edits_of_results_on_other_branches_are_loaded() {
+    for with_checkpoint in [false, true] {
+        let mut log = Log::parse("header\nuser a\ncall x c1,c2");
+        let call = log.state.tip();
+        log.add(result("c1", Some(2)));
+        tip(&mut log, call);
+        log.add(result("c2", None));
+        for target in [3, 5] {
+            let edit = ContextEdit { target, edit: "omit".into(), ..ContextEdit::default() };
+            log.add(Body::ContextEdit(edit));
+        }
+        tip(&mut log, call);
+        if with_checkpoint {
+            checkpoint(&mut log);
+        }
+        let loaded = load_bytes(&log.bytes);
+        let edits = loaded.records.iter().filter(|r| matches!(r.body(), Body::ContextEdit(_)));
+        assert_eq!(ranges(edits.map(Record::seq)), "6-7", "{with_checkpoint}");
+    }
+}
+
 #[test]
 fn edits_in_force_are_loaded_from_wherever_they_are() {
     let mut log = Log::parse("header\nuser a\nsay b");
