@@ -36,7 +36,7 @@ pub async fn work_off(args: &WorkOffArgs, home: Home) -> Result<ExitCode, CliErr
     let id = SessionId::parse(&args.session).map_err(|e| {
         CliError::usage(e.to_string()).next("Give the whole id: `segno list --all` shows them.")
     })?;
-    let signals = Signals::listen().map_err(|e| no_signals(&e))?;
+    let signals = Signals::listen_without_reader().map_err(|e| no_signals(&e))?;
     let mut deliver = args.deliver.clone();
     loop {
         let mut engine = Engine::load(home.clone()).await?;

@@ -40,11 +40,24 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts listening; must be called within the async runtime.
+    /// Starts listening; must be called within the async runtime. Output that nobody reads any more ends the
+    /// work as a signal does.
     ///
     /// # Errors
     /// When the system allows no handlers.
     pub fn listen() -> std::io::Result<Self> {
+        Self::listen_with(true)
+    }
+
+    /// As [`Signals::listen`], for a process whose output is for whoever started it, who need not stay.
+    ///
+    /// # Errors
+    /// When the system allows no handlers.
+    pub fn listen_without_reader() -> std::io::Result<Self> {
+        Self::listen_with(false)
+    }
+
+    fn listen_with(needs_reader: bool) -> std::io::Result<Self> {
         let signals = Self::default();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -60,8 +73,11 @@ impl Signals {
                     _ = terminate.recv() => shared.leave(StopKind::Shutdown),
                     _ = hangup.recv() => shared.hang_up(),
                     _ = continued.recv() => quiet::hush(),
-                    _ = look.tick() => if reader_is_gone() || had_terminal && terminal_is_gone() {
-                        shared.leave(StopKind::Shutdown);
+                    _ = look.tick() => {
+                        let unread = needs_reader && reader_is_gone();
+                        if unread || had_terminal && terminal_is_gone() {
+                            shared.leave(StopKind::Shutdown);
+                        }
                     },
                 }
                 if shared.leaving.load(Ordering::SeqCst) && had_terminal && terminal_is_gone() {

@@ -20,6 +20,11 @@ rule work
   when user contains "work"
   say "Working."
   call bash {"command": "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo worked"}
+rule slow
+  when last user
+  when prompt line "slowly"
+  say "At last."
+  fault delay 1500ms
 rule done
   when last results
   say "Worked."
@@ -334,6 +339,17 @@ fn what_cannot_be_run_now_is_kept_and_said() {
     assert!(ran.err.contains("The input is kept as k"), "{ran:?}");
     let listed = desk.run(&["inbox", &id]);
     assert!(listed.out.contains("from a pipe"), "{listed:?}");
+}
+
+/// Covers: G8. Whoever sends need not stay: what was begun for it goes on, however long it takes.
+#[test]
+fn a_worker_outlives_whoever_started_it() {
+    let place = Place::new(SCRIPT);
+    place.idle();
+    let ran = place.ask(&["send", "last", "slowly"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    place.until("it comes to an end", || place.story().matches('|').count() == 2);
+    assert_eq!(place.story(), "user assistant | completed user assistant | completed");
 }
 
 /// Covers: G8. Watching a run of another process: what it records is shown, what is typed is sent.
