@@ -381,8 +381,8 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 
     /// Cuts an output that would fill the model's window; the whole of it goes into a blob.
-    fn fit_window(&self, output: &mut ToolOutput, call_seq: Seq) {
-        let Some(window) = self.env.compaction.window else { return };
+    async fn fit_window(&mut self, output: &mut ToolOutput, call_seq: Seq) {
+        let Some(window) = self.window().await else { return };
         let calls = match self.session.record(call_seq).map(Record::body) {
             Some(Body::Message(message)) => match &**message {
                 Message::Assistant(reply) => reply.calls().count() as u64,
@@ -413,7 +413,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         if output.task.as_ref().is_some_and(|task| task_bytes(task) > LARGE_VALUE_BYTES) {
             output = ToolOutput::failed(TASK_TOO_LARGE);
         }
-        self.fit_window(&mut output, call_seq);
+        self.fit_window(&mut output, call_seq).await;
         let of = fit::ResultOf { call_id: &call.id, call_seq, tool: &call.name, established };
         let fitted = loop {
             match fit::output(self.session.log_mut(), &of, &mut output).await {

@@ -36,7 +36,7 @@ pub fn cut_result(content: &[Block], tokens: u64) -> Option<Vec<Block>> {
         Block::Text { text: Text::Inline(text) } if !small(of(block)) => {
             let chars = text.chars().count() as u128;
             let keep = chars * u128::from(left) / u128::from(large.max(1));
-            Block::text(shortened(text, usize::try_from(keep).unwrap_or(usize::MAX)))
+            Block::text(shortened(text, usize::try_from(keep).unwrap_or(usize::MAX), not_shown))
         }
         other => other.clone(),
     };
@@ -51,20 +51,22 @@ fn of(block: &Block) -> u64 {
     estimate_blocks(std::slice::from_ref(block))
 }
 
-/// Two thirds from the beginning, the rest from the end.
-fn shortened(text: &str, chars: usize) -> String {
+/// Two thirds from the beginning, the rest from the end, and between them what `note` says of so many left
+/// out characters.
+pub(super) fn shortened(text: &str, chars: usize, note: impl Fn(usize) -> String) -> String {
     let count = text.chars().count();
     if count <= chars {
         return text.to_owned();
     }
     let at = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
     let (head, tail) = (at(chars - chars / 3), at(count - chars / 3));
+    format!("{}\n{}\n{}", &text[..head], note(count - chars), &text[tail..])
+}
+
+fn not_shown(cut: usize) -> String {
     format!(
-        "{}\n[… {} characters are not shown: the output is larger than what this model can be shown at once; \
-         ask for a part of it …]\n{}",
-        &text[..head],
-        text[head..tail].chars().count(),
-        &text[tail..]
+        "[… {cut} characters are not shown: the output is larger than what this model can be shown at once; \
+         ask for a part of it …]"
     )
 }
 

@@ -158,14 +158,7 @@ fn blocks(blocks: &[Block], chars: usize) -> String {
 
 /// The beginning and the end of a text.
 fn shortened(text: &str, chars: usize) -> String {
-    let count = text.chars().count();
-    if count <= chars {
-        return text.to_owned();
-    }
-    let head: String = text.chars().take(chars - chars / 3).collect();
-    let tail: String = text.chars().skip(count - chars / 3).collect();
-    let cut = count - head.chars().count() - tail.chars().count();
-    format!("{head}\n({cut} characters left out)\n{tail}")
+    super::result::shortened(text, chars, |cut| format!("({cut} characters left out)"))
 }
 
 /// Takes the summary out of an answer, if it has the shape that was asked for.

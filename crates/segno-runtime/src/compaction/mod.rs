@@ -142,7 +142,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 
     /// The model's window: what the caller says, or the model itself. Asked once.
-    async fn window(&mut self) -> Option<Window> {
+    pub(crate) async fn window(&mut self) -> Option<Window> {
         if self.env.compaction.window.is_none() && self.env.compaction.auto && !self.asked_window {
             self.asked_window = true;
             self.env.compaction.window = self.model.window(&self.env.model).await;
