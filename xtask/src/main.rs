@@ -24,7 +24,7 @@ const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate |
     orders    two processes on one session in every order: [--switches N]\n\
     soak      processes killed at random moments: [--kills N] [--seed N]\n\
     long      one session of 5,000 turns: [--turns N] [--seed N]\n\
-    sabotage  the suite must fail when one safeguard is taken away: [WORD]";
+    sabotage  the suite must fail when one safeguard is taken away: [WORD…]";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1).unwrap_or_default();

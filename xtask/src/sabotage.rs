@@ -30,6 +30,11 @@ const SUPERVISED: &[&str] = &["-p", "segno-agent", "--test", "supervised"];
 const CHANGES: &[&str] = &["-p", "segno-agent", "--lib", "change::"];
 const INBOX: &[&str] = &["-p", "segno-store", "--test", "inbox"];
 const SERVERS: &[&str] = &["-p", "segno-agent", "--test", "mcp"];
+const CONTEXTS: &[&str] = &["-p", "segno-model", "--test", "context"];
+const SUMMARIES: &[&str] = &["-p", "segno-model", "--lib", "compaction::"];
+const COMPACTION: &[&str] = &["-p", "segno-runtime", "--test", "compaction"];
+const ERASING: &[&str] = &["-p", "segno-store", "--test", "erase"];
+const MODELS: &[&str] = &["-p", "segno-agent", "--test", "models"];
 
 /// What hangs without its safeguard is caught as well: a set of tests that takes this many times what it
 /// took with every safeguard in place, and never less than the shortest deadline.
@@ -179,15 +184,128 @@ const ALL: &[Sabotage] = &[
         to: "        matches: |f| f.says == Says::Absent && f.repeatable,\n",
         tests: &[SERVERS],
     },
+    Sabotage {
+        without: "a compaction replaces the history before its summary is there",
+        file: "crates/segno-model/src/record/mod.rs",
+        from: "            Self::Compaction(compaction) => compaction.state == CompactionState::Done,\n",
+        to: "            Self::Compaction(compaction) => compaction.state != CompactionState::Failed,\n",
+        tests: &[CONTEXTS, COMPACTION],
+    },
+    Sabotage {
+        without: "a compaction that was killed is not told as failed",
+        file: "crates/segno-runtime/src/recovery.rs",
+        from: "    if state.open_compaction.is_some() {\n",
+        to: "    if false {\n",
+        tests: &[COMPACTION],
+    },
+    Sabotage {
+        without: "a summary that was cut off is taken",
+        file: "crates/segno-model/src/compaction/summary.rs",
+        from: "    if stop == StopReason::Length {\n",
+        to: "    if stop == StopReason::Length && false {\n",
+        tests: &[SUMMARIES],
+    },
+    Sabotage {
+        without: "a summary is paid for again and again",
+        file: "crates/segno-model/src/compaction/trigger.rs",
+        from: "            Some((then, failed)) if self.estimate < then.saturating_add(self.step) => {\n",
+        to: "            Some((then, failed)) if self.estimate < then.saturating_add(self.step) && false => {\n",
+        tests: &[SUMMARIES, COMPACTION],
+    },
+    Sabotage {
+        without: "old outputs are left out one by one, and every prompt cache goes cold",
+        file: "crates/segno-model/src/compaction/prune.rs",
+        from: "    (pruning.frees >= step(window)).then_some(pruning)\n",
+        to: "    let _ = step(window);\n    (pruning.frees > 0).then_some(pruning)\n",
+        tests: &[CONTEXTS],
+    },
+    Sabotage {
+        without: "an output that a person restored is left out again",
+        file: "crates/segno-model/src/compaction/prune.rs",
+        from: "    let edited = edited(records);\n",
+        to: "    let edited = { edited(records); HashSet::<Seq>::new() };\n",
+        tests: &[CONTEXTS, COMPACTION],
+    },
+    Sabotage {
+        without: "what is left out to save room is not recorded",
+        file: "crates/segno-runtime/src/compaction/mod.rs",
+        from: "        self.append(edits.collect(), Level::Synced).await?;\n        self.observer.event(Event::Compaction(CompactionEvent::Pruned",
+        to: "        drop(edits);\n        self.observer.event(Event::Compaction(CompactionEvent::Pruned",
+        tests: &[COMPACTION],
+    },
+    Sabotage {
+        without: "an erasure exchanges the logs before the new one is durable",
+        file: "crates/segno-store/src/erase.rs",
+        from: "        file.sync_all().map_err(|e| write_error(\"syncing\", path, e))?;\n        self.compare(path, records)\n",
+        to: "        self.compare(path, records)\n",
+        tests: &[ERASING],
+    },
+    Sabotage {
+        without: "an erasure leaves what lies beside the log",
+        file: "crates/segno-store/src/erase/sweep.rs",
+        from: "    for name in &study.files {\n        remove(disk, &dir.path().join(name))?;\n    }\n",
+        to: "",
+        tests: &[ERASING],
+    },
+    Sabotage {
+        without: "an erasure removes blobs before the new log counts",
+        file: "crates/segno-store/src/erase.rs",
+        from: "            new = Some(self.replace_log(&dir, id, &study)?);\n",
+        to: "            for (name, _) in &study.blobs {\n                let _ = self.disk().remove_file(&dir.blobs().join(name));\n            }\n            new = Some(self.replace_log(&dir, id, &study)?);\n",
+        tests: &[ERASING],
+    },
+    Sabotage {
+        without: "a refused request is made again as it was",
+        file: "crates/segno-runtime/src/refusal.rs",
+        from: "            (Verdict::Fail | Verdict::Part(_) | Verdict::Whole, _) => return Ok(false),\n",
+        to: "            (Verdict::Fail | Verdict::Part(_) | Verdict::Whole, _) => return Ok(true),\n",
+        tests: &[MODELS],
+    },
+    Sabotage {
+        without: "what a provider refused is sent again with the next request",
+        file: "crates/segno-runtime/src/refusal.rs",
+        from: "        if !edits.is_empty() {\n",
+        to: "        if !edits.is_empty() && false {\n",
+        tests: &[MODELS],
+    },
+    Sabotage {
+        without: "a person's words are left out when a provider refuses them",
+        file: "crates/segno-runtime/src/refusal.rs",
+        from: "                holds.whose == Whose::Result && !(holds.images && f.part != RefusedPart::Thinking)\n",
+        to: "                matches!(holds.whose, Whose::Result | Whose::User) && !(holds.images && f.part != RefusedPart::Thinking)\n",
+        tests: &[MODELS],
+    },
+    Sabotage {
+        without: "signatures go to the same name at another place",
+        file: "crates/segno-agent/src/provider/sendable/turns.rs",
+        from: "        let is_own = turn.model == *model && turn.endpoint.as_deref() == endpoint;\n",
+        to: "        let _ = endpoint;\n        let is_own = turn.model == *model;\n",
+        tests: &[MODELS],
+    },
+    Sabotage {
+        without: "signatures go to whoever is asked",
+        file: "crates/segno-agent/src/provider/sendable/turns.rs",
+        from: "        let is_own = turn.model == *model && turn.endpoint.as_deref() == endpoint;\n",
+        to: "        let is_own = (turn.model == *model && turn.endpoint.as_deref() == endpoint) || true;\n",
+        tests: &[MODELS],
+    },
 ];
 
-/// `sabotage [WORD]`: all of them, or those whose name holds the word.
+/// `sabotage [WORD…]`: all of them, or those whose name or file holds one of the words.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<String, String> {
-    let word = args.first().map_or("", String::as_str);
     let tree = root.join("target/sabotage/tree");
     copy_tree(root, &tree)?;
     let mut survived = Vec::new();
-    let chosen: Vec<_> = ALL.iter().filter(|sabotage| sabotage.without.contains(word)).collect();
+    let is_meant = |sabotage: &&Sabotage| {
+        let names = |word: &String| {
+            sabotage.without.contains(word.as_str()) || sabotage.file.contains(word.as_str())
+        };
+        args.is_empty() || args.iter().any(names)
+    };
+    let chosen: Vec<_> = ALL.iter().filter(is_meant).collect();
+    if chosen.is_empty() {
+        return Err(format!("no safeguard is called {}", args.join(" or ")));
+    }
     let deadlines = with_everything_in_place(&tree, &chosen)?;
     let count = chosen.len();
     for sabotage in chosen {

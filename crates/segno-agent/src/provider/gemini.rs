@@ -280,6 +280,9 @@ impl Reply {
             if is_thought(part) {
                 let signature = part.get("thoughtSignature");
                 content.push(AssistantBlock::Thinking { text, signature, redacted: false });
+            } else if let Some(AssistantBlock::Text { text: before }) = content.last_mut() {
+                // A signed part ends a text, maybe in the middle of a word.
+                before.push_str(&text);
             } else if has_text(&text) {
                 content.push(AssistantBlock::Text { text });
             }

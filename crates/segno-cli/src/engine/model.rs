@@ -31,6 +31,12 @@ impl ModelChoice {
         ModelChange { model: self.model.clone(), chosen: self.chosen, base_url }
     }
 
+    /// The provider's name and address, when that is not its own.
+    #[must_use]
+    pub fn address(&self) -> Option<(String, String)> {
+        Some((self.model.provider.clone(), self.base_url.clone()?))
+    }
+
     /// The provider, ready to be called.
     ///
     /// # Errors

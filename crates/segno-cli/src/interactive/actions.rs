@@ -263,8 +263,9 @@ impl Interactive<'_> {
     }
 
     async fn set_model(&mut self, name: String) -> Result<(), CliError> {
-        let same_server = name.split('/').next() == Some(self.choice.model.provider.as_str());
-        let base_url = self.choice.base_url.clone().filter(|_| same_server);
+        let provider = name.split('/').next().unwrap_or_default();
+        self.addresses.extend(self.choice.address());
+        let base_url = self.addresses.get(provider).cloned();
         let args = AgentArgs { model: Some(name), base_url, ..AgentArgs::default() };
         let stored = self.agent.session.state().in_force.clone();
         let wanted = Wanted::decide(&args, Some(&stored), &self.engine.config)?;

@@ -42,6 +42,7 @@ use segno_model::record::{Block, RunEnd, UserMessage};
 use segno_model::store::Clock as _;
 use segno_runtime::{ModelError, ModelErrorKind, Session};
 use segno_store::SystemClock;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,6 +89,9 @@ pub struct Interactive<'a> {
     agent: Agent<Log, Toolbox>,
     choice: ModelChoice,
     model: Provider,
+    /// Where the providers of this process's earlier models are, by their names: whoever comes back to one
+    /// means the same place.
+    addresses: BTreeMap<String, String>,
     /// Absent while a thread reads with it.
     prompt: Option<Prompt>,
     /// Where Tab looks for files.
@@ -135,6 +139,7 @@ impl<'a> Interactive<'a> {
             screen,
             mode,
             agent,
+            addresses: BTreeMap::new(),
             choice: arrival.choice,
             model: arrival.model,
             prompt: Some(prompt),

@@ -282,6 +282,46 @@ fn commands_change_what_they_say() {
     }
 }
 
+/// Between providers and back at one address, with thinking, calls and results in the history; the way back finds
+/// the address that the session began with.
+///
+/// Covers: G6, #46, #48.
+#[test]
+fn the_model_is_changed_back_and_forth_between_providers() {
+    let script = "rule look\n  when last user\n  when prompt is \"look\"\n  think \"a file\"\n  \
+                  say \"Looking.\"\n  call read {\"path\": \"a.txt\"}\n\
+                  rule looked\n  when last results\n  think \"so\"\n  say \"{model} read it.\"\n\
+                  otherwise\n  say \"{model} listens.\"\n";
+    let desk = Desk::with(script);
+    std::fs::write(desk.project().join("a.txt"), "one\n").unwrap();
+    std::fs::create_dir_all(desk.home()).unwrap();
+    let config = format!("model = \"gemini/gemini-3-flash\"\nbase-url = \"{}\"\n", desk.url());
+    std::fs::write(desk.home().join("config.toml"), config).unwrap();
+    let keys = [("ANTHROPIC_API_KEY", "k"), ("GEMINI_API_KEY", "k")];
+    let mut segno = desk.play_with(&["--model", "anthropic/claude-sonnet-4-5"], &keys);
+    for (turn, (provider, id)) in [
+        ("anthropic", "claude-sonnet-4-5"),
+        ("gemini", "gemini-3-flash"),
+        ("anthropic", "claude-sonnet-4-5"),
+        ("gemini", "gemini-3-flash"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        if turn > 0 {
+            segno.enter(&format!("/model {provider}/{id}"));
+            segno.wait_for_times(&format!("The model is {provider}/{id} now."), turn.div_ceil(2));
+        }
+        segno.enter("look");
+        segno.wait_for_times(&format!("{id} read it."), turn / 2 + 1);
+    }
+    segno.enter("/quit");
+    assert_eq!(segno.exit_code(), 0);
+    assert_eq!(desk.server.violations(), []);
+    let asked: Vec<_> = desk.server.requests().into_iter().filter_map(|r| r.seen).collect();
+    assert_eq!(asked.last().unwrap().results().count(), 4);
+}
+
 #[test]
 fn a_narrow_terminal_and_no_colour_work() {
     let desk = Desk::new();

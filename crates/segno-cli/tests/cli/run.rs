@@ -74,6 +74,37 @@ fn a_session_remembers_its_model() {
     }
 }
 
+/// From any provider to any other and back, with thinking, calls and results in the history. Each server refuses
+/// what its provider would refuse.
+///
+/// Covers: G6, #46, #48.
+#[test]
+fn another_model_continues_and_so_does_the_first_again() {
+    for first in PROVIDERS {
+        for second in PROVIDERS.into_iter().filter(|second| *second != first) {
+            let place = Place::with_model(first, TOOLS);
+            std::fs::write(place.file("note.txt"), "a note").unwrap();
+            let url = place.server.url();
+            let fixed = ["run", "--base-url", &url, "--permission", "all"];
+            for (round, model) in [first, second, first].into_iter().enumerate() {
+                let go_on: &[&str] = if round == 0 { &[] } else { &["--continue"] };
+                let args = [&fixed, go_on, &["--model", model, "work"]].concat();
+                let ran: Ran = place.segno(&args).output().unwrap().into();
+                let label = format!("{first} to {second}, round {round}");
+                assert_eq!(
+                    (ran.code, ran.out.as_str()),
+                    (Some(0), "Done: said\n"),
+                    "{label} {ran:?}"
+                );
+                assert_eq!(place.server.violations(), [], "{label}");
+            }
+            assert_eq!(place.sessions().len(), 1);
+            let last = place.server.requests().pop().unwrap().seen.unwrap();
+            assert_eq!(last.results().count(), 6, "{first} and {second}: two per round");
+        }
+    }
+}
+
 #[test]
 fn standard_input_is_put_behind_the_prompt() {
     let place = Place::new("otherwise\n  say \"{user}\"\n");
