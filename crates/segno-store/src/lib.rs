@@ -3,6 +3,7 @@
 //! Responsible for: implementing the store traits of [`segno_model::store`] on files. Must not: decide
 //! what a record means or whether a line is good; that is pure and lives in `segno-model`.
 
+pub mod convert;
 pub mod disk;
 pub mod foreign;
 

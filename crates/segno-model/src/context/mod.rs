@@ -194,6 +194,13 @@ pub fn build_untraced<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Con
     Parts::new(records, tip).context()
 }
 
+/// As [`build_untraced`], as if nothing had ever been summarised: the whole path to `tip` with its results,
+/// as it would be sent. Each compaction on the path is a message in its place.
+#[must_use]
+pub fn build_whole<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Context {
+    Parts::placed(records, tip, place::whole).context()
+}
+
 /// The records that the context at `tip` depends on: what is sent, results of sent calls, and edits of
 /// either. A store may give more, but not less.
 #[must_use]
@@ -222,10 +229,18 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn new<R: Borrow<Record>>(records: &'a [R], tip: Option<Pos>) -> Self {
+        Self::placed(records, tip, place::places)
+    }
+
+    fn placed<R: Borrow<Record>>(
+        records: &'a [R],
+        tip: Option<Pos>,
+        place: fn(&Tree<'a>, &[&Record], Option<Pos>) -> Places<'a>,
+    ) -> Self {
         let tree = Tree::new(records);
         let records: Vec<&Record> = records.iter().map(Borrow::borrow).collect();
         let edits = Edits::in_force(&records);
-        let places = place::places(&tree, &records, tip);
+        let places = place(&tree, &records, tip);
         let nodes: Vec<_> = places
             .selected
             .iter()

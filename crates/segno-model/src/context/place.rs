@@ -81,6 +81,14 @@ pub(super) fn places<'a>(tree: &Tree<'a>, records: &[&Record], tip: Option<Pos>)
     places
 }
 
+/// The whole path, with nothing told by a summary.
+pub(super) fn whole<'a>(tree: &Tree<'a>, _records: &[&Record], tip: Option<Pos>) -> Places<'a> {
+    let path = tree.path(tip.map(|t| t.seq));
+    let by_seq = path.iter().map(|record| (record.seq(), Place::OnPath)).collect();
+    let selected = path.into_iter().map(|record| (Place::OnPath, record)).collect();
+    Places { by_seq, selected, findings: Vec::new() }
+}
+
 fn as_boundary(record: &Record) -> Option<&Compaction> {
     match record.body() {
         Body::Compaction(compaction) if record.is_node() => Some(compaction),

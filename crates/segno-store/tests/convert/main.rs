@@ -1,0 +1,5 @@
+//! Sessions written as another agent's: read again by that agent's reader, they say the same, but for what
+//! was told as lost.
+
+mod corpus;
+mod scene;

@@ -1,0 +1,126 @@
+//! Converting, reading again, and putting a context as text.
+
+use segno_model::Seq;
+use segno_model::context::{self, Context, ContextMessage};
+use segno_model::record::{AssistantBlock, Block};
+use segno_store::convert::{
+    Blobs, Converted, LossKind, NoBlobs, Options, Session, convert, new_id, tool_for,
+};
+use segno_store::foreign::{Agent, Located, View, recognise};
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every file below a folder of the corpus.
+pub(crate) fn files(name: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders =
+        vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus").join(name)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of the corpus") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// A session of the corpus with its subagents, if the file is one and something was said in it.
+pub(crate) fn session(path: &Path) -> Option<Session> {
+    let located = recognise(path).ok()?;
+    let view = View::transcript(&located).ok()?;
+    Some(Session::of_view(located.agent, view))
+}
+
+/// Converts with an id of its own.
+pub(crate) fn converted(session: &Session, target: Agent, blobs: &dyn Blobs) -> Option<Converted> {
+    let options = Options { id: new_id(session, target), ..Options::default() };
+    convert(session, target, &options, blobs).ok()
+}
+
+/// Writes the files below `root` and reads the session as its agent's reader does.
+pub(crate) fn read_again(converted: &Converted, target: Agent, root: &Path) -> View {
+    for file in &converted.files {
+        let path = root.join(&file.path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(&path, &file.bytes).expect("a file");
+    }
+    let located: Located =
+        recognise(&root.join(&converted.files[0].path)).expect("it is recognised");
+    assert_eq!(located.agent, target);
+    View::transcript(&located).expect("it is read")
+}
+
+/// The kinds of what was lost.
+pub(crate) fn lost(converted: &Converted) -> BTreeSet<LossKind> {
+    converted.losses.iter().map(|loss| loss.kind).collect()
+}
+
+/// The context of a session.
+pub(crate) fn context(session: &Session) -> Context {
+    let tip = session.tip.map(|seq: Seq| segno_store::foreign::pos(seq));
+    context::build(&session.records, tip)
+}
+
+/// A context as lines, with the tools under the names that they have in `target`, and without ids, notices
+/// that stand for nothing, and white space around texts.
+pub(crate) fn lines(context: &Context, target: Agent) -> Vec<String> {
+    let mut lines = Vec::new();
+    for message in &context.messages {
+        match message {
+            ContextMessage::User { content, .. } => {
+                lines.extend(texts(content).into_iter().map(|text| format!("user: {text}")));
+            }
+            ContextMessage::Assistant(turn) => {
+                lines.extend(turn.content.iter().filter_map(|block| said(block, target)));
+            }
+            ContextMessage::Results(results) => {
+                for result in results {
+                    let failed = if result.is_error { "failed" } else { "result" };
+                    lines.extend(
+                        texts(&result.content).into_iter().map(|t| format!("{failed}: {t}")),
+                    );
+                }
+            }
+        }
+    }
+    lines.retain(|line| !line.starts_with("user: (Segno: "));
+    lines
+}
+
+fn said(block: &AssistantBlock, target: Agent) -> Option<String> {
+    match block {
+        AssistantBlock::Text { text } => Some(format!("assistant: {}", text.trim())),
+        AssistantBlock::Thinking { text, .. } => Some(format!("thinking: {}", text.trim())),
+        AssistantBlock::ToolCall(call) => {
+            let arguments: Map<String, Value> = match serde_json::from_str(&call.arguments) {
+                Ok(arguments) => arguments,
+                Err(_) if call.arguments.is_empty() => Map::new(),
+                Err(_) => Map::from_iter([("arguments".to_owned(), call.arguments.clone().into())]),
+            };
+            let (name, arguments) = tool_for(target, &call.name, &arguments);
+            Some(format!("call: {name} {}", Value::from(arguments)))
+        }
+        AssistantBlock::Unknown => None,
+    }
+}
+
+fn texts(content: &[Block]) -> Vec<String> {
+    let text = |block: &Block| match block {
+        Block::Text { text } => {
+            let text = text.head().trim();
+            let interrupted = text.contains("The outcome of this call is unknown");
+            if interrupted { "(unknown)".to_owned() } else { text.to_owned() }
+        }
+        Block::Image { media_type, data } => format!("[{media_type} {}]", data.head().len()),
+        Block::Unknown => "(content of an unknown kind)".to_owned(),
+    };
+    content.iter().map(text).collect()
+}
+
+/// No blobs.
+pub(crate) fn none() -> NoBlobs {
+    NoBlobs
+}
