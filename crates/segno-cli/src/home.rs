@@ -87,6 +87,12 @@ impl Home {
         self.data.join("history")
     }
 
+    /// The locks of files that agents change at this moment.
+    #[must_use]
+    pub fn locks(&self) -> PathBuf {
+        self.data.join("locks")
+    }
+
     /// The user's own instructions for the agent.
     #[must_use]
     pub fn instructions(&self) -> PathBuf {

@@ -12,6 +12,7 @@
 //! | names no subject | any | with the reply; one sync for all such |
 //! | names a subject | all name other subjects | with the reply |
 //! | names a subject | one names the same, or none | when its turn comes, with a sync of its own |
+//! | names a subject that somebody else has in use, and all later ones that name one | any | the same |
 
 use crate::event::Event;
 use crate::run::{Driver, Either, RunError, either};
@@ -44,6 +45,9 @@ const TOO_LARGE: &str = "Not run: this call is larger than one record can hold. 
 
 /// What the model is told about a task list that is larger than a record should be.
 const TASK_TOO_LARGE: &str = "Not kept: the list is too long. Keep it to what is still to be done.";
+
+/// What the model is told about a call whose subject is still in use when its turn comes.
+const IN_USE: &str = "Not run: what it changes is in use by somebody else. Try again.";
 
 /// What the model is told about a refusal without a reason.
 const DENIED: &str = "The user did not allow this call.";
@@ -99,6 +103,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             let (calls, steps) = (&calls[i..end], &mut steps[i..end]);
             if self.env.stop.kind().is_none() {
                 self.make_ready(calls, steps, &vec![true; steps.len()], (call_seq, i)).await?;
+                steps.iter_mut().for_each(give_up);
             }
             self.run_group(calls, steps, call_seq).await?;
             i = end;
@@ -115,13 +120,19 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         due: &[bool],
         (call_seq, first): (Seq, usize),
     ) -> Result<(), RunError> {
-        let mut made = Vec::new();
+        let (mut made, mut in_use) = (Vec::new(), false);
         for (i, step) in steps.iter_mut().enumerate() {
             if let (Step::Allowed(plan), Some(true)) = (&mut *step, due.get(i)) {
+                if in_use && plan.subject.is_some() {
+                    continue;
+                }
                 let mut plan = std::mem::replace(plan, ToolPlan::new(ReplayClass::Opaque));
                 plan.at = CallAt { seq: call_seq, index: first + i };
                 *step = self.prepare(&calls[i], plan, call_seq).await;
-                made.push(i);
+                match &*step {
+                    Step::Allowed(_) => in_use = true,
+                    _ => made.push(i),
+                }
             }
         }
         let announced = self.announce(calls, steps, &made, call_seq).await;
@@ -255,6 +266,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                 self.tools.discard(call).await;
                 too_large()
             }
+            Ok(plan) if plan.not_yet => Step::Allowed(ToolPlan { not_yet: false, ..plan }),
             Ok(plan) => Step::Ready(plan),
             Err(output) => Step::Settled(output, Established::Observed),
         }
@@ -426,6 +438,14 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         bodies.extend(output.child.map(|child| of_call(*child, &call.id, call_seq)));
         self.append(bodies, Level::Written).await?;
         Ok(())
+    }
+}
+
+/// What could not be prepared when its turn came does not run.
+fn give_up(step: &mut Step) {
+    if matches!(step, Step::Allowed(_)) {
+        let output = ToolOutput::new(IN_USE, true, Outcome::NotRun);
+        *step = Step::Settled(output, Established::Observed);
     }
 }
 

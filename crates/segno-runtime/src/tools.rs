@@ -71,6 +71,9 @@ pub struct ToolPlan {
     /// runs: a name that is the same for the same thing. Such a call is prepared only when no earlier
     /// call of its reply can still change that: none with the same subject, and none without one.
     pub subject: Option<String>,
+    /// Set by [`Tools::prepare`] where nothing could be made yet because somebody else has the subject in
+    /// use: the call is prepared again when its turn comes, and no later one with a subject before it.
+    pub not_yet: bool,
     /// Which call it is. The run sets it before [`Tools::prepare`]; an intent that names something by it
     /// names the same after a crash.
     pub at: CallAt,
@@ -100,6 +103,7 @@ impl ToolPlan {
             probe: None,
             before: None,
             subject: None,
+            not_yet: false,
             at: CallAt::default(),
             child: None,
             beside: false,

@@ -189,7 +189,8 @@ async fn what_an_intent_names_is_made_first() {
     assert_eq!(kept, b"as it was");
 }
 
-/// Tools whose subject is the call's tool name; `any` has none. They note what happens.
+/// Tools whose subject is the call's tool name; `any` has none. Somebody else has `busy` in use the first
+/// time, and `stuck` always. They note what happens.
 #[derive(Default)]
 struct Subjects {
     noted: std::sync::Mutex<Vec<String>>,
@@ -219,8 +220,10 @@ impl Tools for Subjects {
     }
 
     async fn prepare(&self, call: &ToolCall, plan: ToolPlan) -> Result<ToolPlan, ToolOutput> {
+        let first = !self.noted().contains(&format!("prepare {}", call.id));
         self.note("prepare", call);
-        Ok(plan)
+        let not_yet = call.name == "stuck" || call.name == "busy" && first;
+        Ok(ToolPlan { not_yet, ..plan })
     }
 
     async fn discard(&self, call: &ToolCall) {
@@ -244,7 +247,7 @@ impl Tools for Subjects {
 async fn a_call_is_prepared_when_what_it_relies_on_stands_still() {
     // calls (id, subject), what happens, syncs of the round
     type Row = (&'static [(&'static str, &'static str)], &'static str, usize);
-    let rows: [Row; 6] = [
+    let rows: [Row; 7] = [
         (&[("a", "x"), ("b", "y")], "prepare a, prepare b, run a, run b", 2),
         (&[("a", "x"), ("b", "x")], "prepare a, run a, prepare b, run b", 3),
         (
@@ -255,6 +258,11 @@ async fn a_call_is_prepared_when_what_it_relies_on_stands_still() {
         (&[("a", "any"), ("b", "x")], "prepare a, run a, prepare b, run b", 3),
         (&[("a", "any"), ("b", "any")], "prepare a, prepare b, run a, run b", 2),
         (&[("a", "read"), ("b", "x")], "prepare a, prepare b, run a, run b", 2),
+        (
+            &[("a", "x"), ("b", "busy"), ("c", "y"), ("d", "z")],
+            "prepare a, prepare b, run a, prepare b, run b, prepare c, run c, prepare d, run d",
+            5,
+        ),
     ];
     for (calls, happens, syncs) in rows {
         let store = StrictStore::default();
@@ -275,6 +283,23 @@ async fn a_call_is_prepared_when_what_it_relies_on_stands_still() {
             assert!(*subject == "read" || intent < result && intent.is_some(), "{call}: {text}");
         }
     }
+}
+
+/// What somebody else has in use to the end is not changed, and nothing is announced for it. Covers: G7.
+#[tokio::test]
+async fn a_call_whose_subject_stays_in_use_does_not_run() {
+    let store = StrictStore::default();
+    let mut session = Session::new(store.create(sessions::header(id())), clock());
+    let calls = Say::Calls(&[("a", "x"), ("b", "stuck"), ("c", "y")]);
+    let model = PlannedModel::new(&[calls, Say::Text("x")]);
+    let (tools, stop) = (Subjects::default(), Stop::never());
+    let input = UserMessage::text("go");
+    run(&mut session, &model, &tools, env(&stop), input, &mut ()).await.expect("it runs");
+    let happens = "prepare a, prepare b, run a, prepare b, prepare c, run c";
+    assert_eq!(tools.noted(), happens);
+    let text = log_text(&store, &id());
+    assert!(text.contains("result(b NotRun Observed)"), "{text}");
+    assert!(!text.contains("action b"), "{text}");
 }
 
 /// What was prepared for a call that a stop comes before is taken back. Covers: G9.

@@ -5,6 +5,7 @@
 
 use super::change::{self, Change, Prepared, Probe, Temps};
 use super::error::ToolError;
+use super::file_lock::{FileLock, FileLocks};
 use super::request::Request;
 use super::workspace::Workspace;
 use super::{ToolCallKey, edit, key, lock, plan};
@@ -23,7 +24,9 @@ const MAX_PLANNED: usize = 4096;
 pub(crate) struct Edits {
     temps: Temps,
     planned: Mutex<HashMap<ToolCallKey, Planned>>,
-    prepared: Mutex<HashMap<ToolCallKey, Prepared>>,
+    /// Each with the right to its file, from before that was read until it is durable.
+    prepared: Mutex<HashMap<ToolCallKey, (Prepared, FileLock)>>,
+    locks: FileLocks,
     /// Those of dead processes whose traces go when what was found is on record.
     found: Mutex<Vec<Probe>>,
 }
@@ -38,9 +41,14 @@ struct Planned {
 }
 
 impl Edits {
-    pub(crate) fn new(temps: Temps) -> Self {
+    pub(crate) fn new(temps: Temps, locks: FileLocks) -> Self {
         let (planned, prepared, found) = Default::default();
-        Self { temps, planned, prepared, found }
+        Self { temps, planned, prepared, locks, found }
+    }
+
+    /// The locks of the files that are changed.
+    pub(crate) fn locks(&self) -> &FileLocks {
+        &self.locks
     }
 
     /// The temp files of this session.
@@ -67,6 +75,10 @@ impl Edits {
         given: ToolPlan,
     ) -> Result<Result<ToolPlan, ToolOutput>, ToolError> {
         let judged = lock(&self.planned).remove(&key(call));
+        let Some(held) = self.hold(judged.as_ref())? else {
+            lock(&self.planned).extend(judged.map(|judged| (key(call), judged)));
+            return Ok(Ok(ToolPlan { not_yet: true, ..given }));
+        };
         let Some(change) = plan(workspace, request)? else { return Ok(Ok(given)) };
         let (shown, old) = (&change.shown, change.old.sha256());
         let refuse =
@@ -88,7 +100,7 @@ impl Edits {
         let prepared = change.prepare(&self.temps)?;
         match prepared.plan(given) {
             Ok(plan) => {
-                lock(&self.prepared).insert(key(call), prepared);
+                lock(&self.prepared).insert(key(call), (prepared, held));
                 Ok(Ok(plan))
             }
             Err(error) => {
@@ -98,10 +110,20 @@ impl Edits {
         }
     }
 
+    /// The right to a judged call's file. Only a session that holds none waits for one, so that no two wait
+    /// for each other; none for one that has to come back for it.
+    fn hold(&self, judged: Option<&Planned>) -> Result<Option<FileLock>, ToolError> {
+        let Some(judged) = judged else { return Ok(Some(FileLock::default())) };
+        if lock(&self.prepared).is_empty() {
+            return self.locks.take(&judged.path).map(Some);
+        }
+        self.locks.try_take(&judged.path)
+    }
+
     /// Makes the change that was prepared.
     pub(crate) fn carry_out(&self, call: &ToolCall) -> Result<ToolOutput, ToolError> {
         let prepared = lock(&self.prepared).remove(&key(call));
-        let Some(prepared) = prepared else {
+        let Some((prepared, _held)) = prepared else {
             let why = "the call was not prepared; nothing was written";
             return Err(ToolError::Refused(why.to_owned()));
         };
@@ -121,7 +143,7 @@ impl Edits {
     pub(crate) fn discard(&self, call: &ToolCall) {
         lock(&self.planned).remove(&key(call));
         let prepared = lock(&self.prepared).remove(&key(call));
-        if let Some(prepared) = prepared {
+        if let Some((prepared, _held)) = prepared {
             prepared.discard(&self.temps);
         }
     }

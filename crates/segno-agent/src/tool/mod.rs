@@ -15,6 +15,7 @@ mod edit;
 mod edits;
 mod error;
 mod external;
+mod file_lock;
 mod find;
 mod grep;
 mod ls;
@@ -46,6 +47,7 @@ use edits::Edits;
 use error::ToolError;
 pub(crate) use error::stop_text;
 use external::External;
+use file_lock::FileLocks;
 pub(crate) use read::MAX_IMAGE;
 use request::Request;
 use segno_model::checkpoint::{Background, Checkpoint};
@@ -128,6 +130,9 @@ pub struct ToolboxConfig {
     pub hidden_env: Vec<String>,
     /// Where commands are supervised; none, and nobody can tell after a crash what became of one.
     pub supervision: Option<Supervision>,
+    /// Where the locks of files that are changed are; the same directory for all who may change the same
+    /// files. None, and only the check at the exchange keeps changes apart.
+    pub locks: Option<PathBuf>,
     /// Servers whose tools are offered, too.
     pub servers: Option<Arc<Servers>>,
     /// Who asks; nobody in a run without a terminal, where what would ask is refused.
@@ -169,14 +174,16 @@ impl Toolbox {
         let (session, host) = config.session;
         let supervisor = config.supervision.as_ref().map(|s| s.supervisor.clone());
         let servers = config.servers.clone();
-        let shared = Shared { supervisor, servers, asking: Arc::default(), host: host.clone() };
+        let locks = config.locks.clone();
+        let shared =
+            Shared { supervisor, servers, asking: Arc::default(), host: host.clone(), locks };
         Self {
             workspace: Arc::new(workspace),
             hidden_env: config.hidden_env,
             commands: config.supervision.map(Commands::new),
             gate: Gate::new(config.mode, config.rules, config.asker),
             external: External::new(config.servers),
-            edits: Arc::new(Edits::new(Temps::new(&session, &host))),
+            edits: Arc::new(Edits::new(Temps::new(&session, &host), FileLocks::new(config.locks))),
             tasks: Tasks::default(),
             only: None,
             shared,
@@ -198,7 +205,7 @@ impl Toolbox {
     /// A child's tools: those of this session that its role names, behind the same live gate, and without
     /// the one that starts subagents.
     pub(crate) fn for_child(&self, own: ChildTools<'_>) -> Self {
-        let Shared { host, supervisor, servers, asking } = &self.shared;
+        let Shared { host, supervisor, servers, asking, locks } = &self.shared;
         let supervision = own.actions.zip(supervisor.clone());
         let supervision =
             supervision.map(|(actions, supervisor)| Supervision { actions, supervisor });
@@ -213,10 +220,16 @@ impl Toolbox {
             commands: supervision.map(Commands::new),
             gate: Gate { asker, ..self.gate.clone() },
             external: External::new(servers.clone()),
-            edits: Arc::new(Edits::new(temps)),
+            edits: Arc::new(Edits::new(temps, FileLocks::new(locks.clone()))),
             tasks: Tasks::default(),
             only: own.role.tools.clone(),
-            shared: Shared { supervisor: supervisor.clone(), servers, asking, host },
+            shared: Shared {
+                supervisor: supervisor.clone(),
+                servers,
+                asking,
+                host,
+                locks: locks.clone(),
+            },
         }
     }
 

@@ -110,7 +110,13 @@ impl Toolbox {
     pub(crate) async fn restore(&self, restoring: Restoring) -> Result<(), String> {
         let edits = Arc::clone(&self.edits);
         let work = tokio::task::spawn_blocking(move || {
-            restoring.prepared.carry_out(edits.temps()).map(|_| ()).map_err(|e| e.to_string())
+            let prepared = &restoring.prepared;
+            // What it is to hold now is checked again behind the lock.
+            let _held = edits.locks().take(&prepared.change.path).map_err(|error| {
+                prepared.discard(edits.temps());
+                error.to_string()
+            })?;
+            prepared.carry_out(edits.temps()).map(|_| ()).map_err(|e| e.to_string())
         });
         work.await.map_err(|e| e.to_string())?
     }

@@ -33,6 +33,8 @@ pub(super) struct Shared {
     pub(super) host: String,
     pub(super) supervisor: Option<Vec<OsString>>,
     pub(super) servers: Option<Arc<Servers>>,
+    /// Where the locks of changed files are.
+    pub(super) locks: Option<PathBuf>,
     /// One question at a time.
     pub(super) asking: Arc<tokio::sync::Mutex<()>>,
 }

@@ -119,6 +119,7 @@ impl Scene {
             rules: Vec::new(),
             hidden_env: Vec::new(),
             supervision: None,
+            locks: None,
             servers: None,
             asker: None,
         });

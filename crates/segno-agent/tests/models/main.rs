@@ -84,6 +84,7 @@ impl Desk {
             rules: Vec::new(),
             hidden_env: Vec::new(),
             supervision: None,
+            locks: None,
             servers: None,
             asker: None,
         });

@@ -280,6 +280,7 @@ impl Scene {
             rules: Vec::new(),
             hidden_env: Vec::new(),
             supervision: None,
+            locks: Some(self.dir.path().join("locks")),
             servers: None,
             asker: self.asker.clone(),
         });

@@ -78,6 +78,7 @@ impl Place {
             rules: rules.iter().filter_map(|r| PrefixRule::parse(r)).collect(),
             hidden_env: vec!["SEGNO_TEST_KEY".to_owned()],
             supervision: supervised.then(|| supervision(at("segno").join("actions"))),
+            locks: Some(at("segno").join("locks")),
             servers,
             asker,
         });

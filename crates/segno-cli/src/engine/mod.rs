@@ -242,6 +242,7 @@ impl Engine {
                 actions,
                 supervisor: vec![this_program().into(), SUPERVISE.into()],
             }),
+            locks: Some(home.locks()),
             servers: self.servers.clone(),
             asker,
         })

@@ -205,6 +205,7 @@ impl Scene {
             rules: Vec::new(),
             hidden_env: Vec::new(),
             supervision: None,
+            locks: None,
             servers: None,
             asker: None,
         })
