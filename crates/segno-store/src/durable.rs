@@ -142,6 +142,11 @@ impl<'a, D: Disk> TempFile<'a, D> {
         sync_dir(self.disk, self.dir)
     }
 
+    /// Gives it another name that must be free; not durable until its directory is synced.
+    pub(crate) fn link_new(self, to: &Path) -> io::Result<()> {
+        self.disk.hard_link(&self.path, to)
+    }
+
     /// Gives it its name, replacing what had it.
     pub(crate) fn replace(self, name: &str) -> Result<(), StoreError> {
         self.move_to(&self.dir.join(name))?;

@@ -19,6 +19,7 @@ mod follow;
 mod fork;
 mod held;
 mod inbox;
+pub mod install;
 mod layout;
 mod leftovers;
 mod lock;

@@ -1,0 +1,176 @@
+//! New files in another agent's folder: the only place that makes any (G14).
+//!
+//! Responsible for: all of the files or none, each whole and durable when it is there, private (G17), and
+//! never in the place of one that is there. The first file is the session's own and comes last, so that its agent
+//! finds nothing before all is there; an installation that was cut off is finished by the next one. Must not:
+//! change or replace anything that was there, or know any agent.
+
+use crate::convert::File;
+use crate::disk::{Disk, DiskFile, Writes};
+use crate::durable::{TempFile, read_file, sync_dir, write_all};
+use crate::error::{store_error, write_error};
+use crate::layout::exists;
+use segno_model::store::StoreError;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+/// What became of an installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Installed {
+    /// All files are there now, the session's own first.
+    New(Vec<PathBuf>),
+    /// The session's own file was there before, as an earlier installation made it or grown since.
+    Before(PathBuf),
+}
+
+/// Why nothing was installed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// A file would not lie below the agent's folder.
+    #[error("{} does not lie below the agent's folder", .0.display())]
+    Outside(PathBuf),
+    /// Another file has the name.
+    #[error("{} is there already, and is another file", .0.display())]
+    Taken(PathBuf),
+    /// The files could not be written. What had been made was removed, as far as that was possible.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The file that shows that a session is installed, if it is there.
+///
+/// # Errors
+/// When that cannot be seen.
+pub fn installed<D: Disk>(
+    disk: &D,
+    root: &Path,
+    files: &[File],
+) -> Result<Option<PathBuf>, InstallError> {
+    let Some(first) = files.first() else { return Ok(None) };
+    let path = below(root, &first.path)?;
+    Ok(exists(disk, &path)?.then_some(path))
+}
+
+/// Makes the files below `root`, an agent's own folder, which is made too if it is not there.
+///
+/// # Errors
+/// When a name is taken or something cannot be written. Nothing is there then that was not there before.
+pub fn install<D: Disk>(disk: &D, root: &Path, files: &[File]) -> Result<Installed, InstallError> {
+    if let Some(path) = installed(disk, root, files)? {
+        return Ok(Installed::Before(path));
+    }
+    let paths: Vec<PathBuf> =
+        files.iter().map(|file| below(root, &file.path)).collect::<Result<_, _>>()?;
+    let mut made = Made { disk, dirs: Vec::new(), files: Vec::new(), keep: false };
+    for (file, path) in files.iter().zip(&paths).rev() {
+        made.file(path, &file.bytes)?;
+    }
+    made.keep = true;
+    Ok(Installed::New(paths))
+}
+
+/// A path below the folder: names only, no way out.
+fn below(root: &Path, path: &Path) -> Result<PathBuf, InstallError> {
+    let only_names = path.components().all(|part| matches!(part, Component::Normal(_)));
+    if only_names && path.file_name().is_some() {
+        Ok(root.join(path))
+    } else {
+        Err(InstallError::Outside(path.to_owned()))
+    }
+}
+
+/// What was made so far; removed again unless it is to be kept.
+struct Made<'a, D: Disk> {
+    disk: &'a D,
+    dirs: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+    keep: bool,
+}
+
+impl<D: Disk> Made<'_, D> {
+    /// One file with its directory, durable when it returns.
+    fn file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), InstallError> {
+        let Some(dir) = path.parent() else { return Err(InstallError::Outside(path.to_owned())) };
+        self.dir(dir)?;
+        if exists(self.disk, path)? {
+            // An installation that was cut off left it.
+            let found = read_file(self.disk, path).map_err(|e| store_error("reading", path, e))?;
+            if found != bytes {
+                return Err(InstallError::Taken(path.to_owned()));
+            }
+        } else {
+            self.link(dir, path, bytes)?;
+            self.files.push(path.to_owned());
+        }
+        Ok(sync_dir(self.disk, dir)?)
+    }
+
+    fn link(&self, dir: &Path, path: &Path, bytes: &[u8]) -> Result<(), InstallError> {
+        let taken = || InstallError::Taken(path.to_owned());
+        let temp = TempFile::write(self.disk, dir, bytes)?;
+        match temp.link_new(path) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(taken()),
+            Err(e) if !no_links(e.kind()) => Err(write_error("linking", path, e).into()),
+            // Some local file systems have no hard links.
+            Err(_) => match self.disk.create_new(path, Writes::Sequential) {
+                Ok(file) => {
+                    let written = write_all(&file, bytes).and_then(|()| file.sync_all());
+                    written.map_err(|e| {
+                        // A part of the file must not stay.
+                        let _ = self.disk.remove_file(path);
+                        write_error("writing", path, e).into()
+                    })
+                }
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(taken()),
+                Err(e) => Err(write_error("creating", path, e).into()),
+            },
+        }
+    }
+
+    /// A directory and what is missing above it. Those that were there stay as they are.
+    fn dir(&mut self, dir: &Path) -> Result<(), StoreError> {
+        let mut missing = Vec::new();
+        for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+            if exists(self.disk, dir)? {
+                break;
+            }
+            missing.push(dir);
+        }
+        for dir in missing.into_iter().rev() {
+            match self.disk.create_dir(dir) {
+                Ok(()) => self.dirs.push(dir.to_owned()),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(write_error("creating", dir, e)),
+            }
+        }
+        // Also one that an installation made that was cut off.
+        for above in dir.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()) {
+            match self.disk.sync_dir(above) {
+                // What is closed to us we have made nothing in.
+                Err(e) if e.kind() == ErrorKind::PermissionDenied => break,
+                other => other.map_err(|e| write_error("syncing", above, e))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn no_links(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::TooManyLinks)
+}
+
+impl<D: Disk> Drop for Made<'_, D> {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        // What cannot be removed is a file that nobody lists, or a folder with nothing in it.
+        for path in &self.files {
+            let _ = self.disk.remove_file(path);
+        }
+        for dir in self.dirs.iter().rev() {
+            let _ = self.disk.remove_dir(dir);
+        }
+    }
+}
