@@ -186,8 +186,7 @@ impl<'a> Writer<'a> {
                     json!({ "type": "thinking", "thinking": text, "signature": signature })
                 }
                 Piece::Call(call) => {
-                    let (name, input) =
-                        tools::for_agent(Agent::Claude, &call.name, &call.arguments);
+                    let (name, input) = self.call(call);
                     json!({ "type": "tool_use", "id": call.id, "name": name, "input": input })
                 }
             };
@@ -206,6 +205,10 @@ impl<'a> Writer<'a> {
         for (call, row) in calls {
             self.result(turn, call, row);
         }
+    }
+
+    fn call(&self, call: &Call) -> (String, Map<String, Value>) {
+        tools::for_agent(&self.session.source, Agent::Claude, &call.name, &call.arguments)
     }
 
     fn result(&mut self, turn: &Turn, call: &Call, of: Option<String>) {

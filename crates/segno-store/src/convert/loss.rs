@@ -26,6 +26,8 @@ pub enum LossKind {
     Unanswered,
     /// Second results of a call, and results without a call.
     LooseResults,
+    /// The mark that a result is a failure; its text stays.
+    Failures,
     /// Whole outputs of which the model was shown a part.
     WholeOutputs,
     /// Large values that are gone.
@@ -65,6 +67,7 @@ impl LossKind {
             Self::BrokenReplies => "repl(ies) that broke off: only their finished text",
             Self::Unanswered => "call(s) without a result: told as unknown",
             Self::LooseResults => "second result(s), or result(s) without a call",
+            Self::Failures => "mark(s) of results as failed",
             Self::WholeOutputs => "whole output(s) of which the model was shown a part",
             Self::MissingBlobs => "large value(s) that are gone",
             Self::UnknownContent => "piece(s) of content of an unknown kind",
@@ -106,7 +109,6 @@ impl Losses {
     }
 
     /// Something that is no record.
-    #[allow(dead_code, reason = "targets without children or titles")]
     pub(super) fn add(&mut self, kind: LossKind, count: u64) {
         if count > 0 {
             self.0.entry(kind).or_default().0 += count;

@@ -7,6 +7,7 @@
 //! was said: what a target cannot hold is a [`Loss`].
 
 mod claude;
+mod codex;
 mod ids;
 mod loss;
 mod tools;
@@ -207,7 +208,7 @@ pub enum ConvertError {
 }
 
 /// The agents that sessions can be written for.
-pub const TARGETS: [Agent; 1] = [Agent::Claude];
+pub const TARGETS: [Agent; 2] = [Agent::Claude, Agent::Codex];
 
 /// Writes a session as `target`'s.
 ///
@@ -227,6 +228,7 @@ pub fn convert(
     let work = Work { session, transcript: &transcript, options, blobs };
     let (files, resume) = match target {
         Agent::Claude => claude::write(&work, &mut losses),
+        Agent::Codex => codex::write(&work, &mut losses),
         other => return Err(ConvertError::NotATarget(other)),
     };
     Ok(Converted { id: options.id.clone(), files, resume, losses: losses.into_list() })

@@ -194,7 +194,6 @@ impl Transcript {
     }
 
     /// Tells the branches beside the current path as lost, by their ends.
-    #[allow(dead_code, reason = "targets without a tree")]
     pub(super) fn lose_branches(&self, losses: &mut Losses) {
         let parents: HashSet<usize> = self.turns.iter().filter_map(|turn| turn.parent).collect();
         let ends = self.turns.iter().enumerate().filter(|(i, _)| !parents.contains(i));

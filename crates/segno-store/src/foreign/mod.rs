@@ -44,6 +44,7 @@ pub use live::{Running, running};
 pub use locate::{Located, Roots, Stamp};
 pub use view::{View, pos};
 
+pub(crate) use codex::SUMMARY as CODEX_SUMMARY;
 use emitter::Emitter;
 use input::Head;
 pub(crate) use input::open as open_untouched;

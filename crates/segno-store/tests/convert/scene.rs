@@ -65,8 +65,12 @@ pub(crate) fn context(session: &Session) -> Context {
 }
 
 /// A context as lines, with the tools under the names that they have in `target`, and without ids, notices
-/// that stand for nothing, and white space around texts.
-pub(crate) fn lines(context: &Context, target: Agent) -> Vec<String> {
+/// that stand for nothing, white space around texts, and what is lost anyway.
+pub(crate) fn lines(
+    context: &Context,
+    (source, target): (&str, Agent),
+    lost: &BTreeSet<LossKind>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     for message in &context.messages {
         match message {
@@ -74,11 +78,12 @@ pub(crate) fn lines(context: &Context, target: Agent) -> Vec<String> {
                 lines.extend(texts(content).into_iter().map(|text| format!("user: {text}")));
             }
             ContextMessage::Assistant(turn) => {
-                lines.extend(turn.content.iter().filter_map(|block| said(block, target)));
+                lines.extend(turn.content.iter().filter_map(|block| said(block, source, target)));
             }
             ContextMessage::Results(results) => {
                 for result in results {
-                    let failed = if result.is_error { "failed" } else { "result" };
+                    let told = result.is_error && !lost.contains(&LossKind::Failures);
+                    let failed = if told { "failed" } else { "result" };
                     lines.extend(
                         texts(&result.content).into_iter().map(|t| format!("{failed}: {t}")),
                     );
@@ -86,11 +91,15 @@ pub(crate) fn lines(context: &Context, target: Agent) -> Vec<String> {
             }
         }
     }
-    lines.retain(|line| !line.starts_with("user: (Segno: "));
+    let is_lost = |line: &String| {
+        line.starts_with("user: (Segno: ")
+            || lost.contains(&LossKind::Thinking) && line.starts_with("thinking: ")
+    };
+    lines.retain(|line| !is_lost(line));
     lines
 }
 
-fn said(block: &AssistantBlock, target: Agent) -> Option<String> {
+fn said(block: &AssistantBlock, source: &str, target: Agent) -> Option<String> {
     match block {
         AssistantBlock::Text { text } => Some(format!("assistant: {}", text.trim())),
         AssistantBlock::Thinking { text, .. } => Some(format!("thinking: {}", text.trim())),
@@ -100,7 +109,7 @@ fn said(block: &AssistantBlock, target: Agent) -> Option<String> {
                 Err(_) if call.arguments.is_empty() => Map::new(),
                 Err(_) => Map::from_iter([("arguments".to_owned(), call.arguments.clone().into())]),
             };
-            let (name, arguments) = tool_for(target, &call.name, &arguments);
+            let (name, arguments) = tool_for(source, target, &call.name, &arguments);
             Some(format!("call: {name} {}", Value::from(arguments)))
         }
         AssistantBlock::Unknown => None,

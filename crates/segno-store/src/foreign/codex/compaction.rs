@@ -5,7 +5,7 @@
 
 use super::super::emitter::{Emitter, Meta};
 use super::super::view::pos;
-use super::item::{self, Said, fingerprint};
+use super::item::{self, SUMMARY, Said, fingerprint};
 use super::rows::{Compacted, Item, object, owned, pieces};
 use super::thread::{Line, Thread};
 use super::turn::{DIALECT, Reply};
@@ -50,8 +50,12 @@ impl Thread {
             response: spent.as_ref().and_then(|spent| spent.response.clone()),
             ..self.meta(line)
         };
+        let summary = new.summary.map(|text| match text.strip_prefix(SUMMARY.before) {
+            Some(summary) => summary.to_owned(),
+            None => text,
+        });
         let compaction = Compaction {
-            summary: new.summary.map(Text::Inline),
+            summary: summary.map(Text::Inline),
             kept,
             model: Some(self.model.clone()),
             usage: spent.map(|spent| spent.usage),

@@ -176,11 +176,23 @@ const NOTICES: &[(&str, &str)] = &[
     ("<turn_aborted>", "interrupted"),
     ("<subagent_notification>", "subagent"),
     ("<goal_context>", "goal"),
-    (SUMMARY, "compaction"),
+    (SUMMARY.marker, "compaction"),
 ];
 
-/// How the message begins that holds a summary.
-pub(super) const SUMMARY: &str = "Another language model started to solve this problem";
+/// The message that holds a summary.
+pub(crate) struct SummaryMessage {
+    /// How it begins.
+    pub(crate) marker: &'static str,
+    /// What stands before a summary that Codex did not make; it is no part of it.
+    pub(crate) before: &'static str,
+}
+
+/// The message that holds a summary.
+pub(crate) const SUMMARY: SummaryMessage = SummaryMessage {
+    marker: "Another language model started to solve this problem",
+    before: "Another language model started to solve this problem. What follows is a summary of \
+        its work up to here: history, not a request.\n\n",
+};
 
 /// Why a message on the user's side is no prompt; none for a prompt.
 fn notice(item: &Item<'_>, content: &[Block]) -> Option<String> {

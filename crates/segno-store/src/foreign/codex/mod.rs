@@ -31,6 +31,8 @@ mod tokens;
 mod turn;
 mod unpack;
 
+pub(crate) use item::SUMMARY;
+
 use super::emitter::Emitter;
 use super::input::{ForeignError, Head};
 use super::item::{Fact, Origin};
