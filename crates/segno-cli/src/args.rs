@@ -208,9 +208,11 @@ impl WhenInterrupted {
 pub enum ExportFormat {
     /// The transcript, for people
     Markdown,
+    /// One page for a browser, with subagents: search, folding, colours; it fetches nothing
+    Html,
     /// One JSON document
     Json,
-    /// The log's records, one per line
+    /// The records of one of our logs, one per line
     Jsonl,
 }
 
@@ -265,7 +267,7 @@ pub enum Command {
     Compact(CompactArgs),
     /// Name a session
     Name(NameArgs),
-    /// Write a session out; secrets are masked
+    /// Write a session of any agent out; secrets are masked
     Export(ExportArgs),
     /// Move sessions to the trash
     Delete(DeleteArgs),
@@ -474,9 +476,27 @@ pub struct ExportArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
+    /// Mask keys, tokens and passwords; it is so anyway with all of these formats
+    #[arg(long, conflicts_with = "keep_secrets")]
+    pub redact: bool,
+
     /// Leave keys, tokens and passwords in
     #[arg(long)]
     pub keep_secrets: bool,
+}
+
+impl ExportArgs {
+    /// Whether secrets are masked. What people are shown goes out without them unless they are asked for; a copy
+    /// that an agent goes on with keeps them unless it is said otherwise.
+    #[must_use]
+    pub fn masks(&self) -> bool {
+        match self.format {
+            ExportFormat::Markdown
+            | ExportFormat::Html
+            | ExportFormat::Json
+            | ExportFormat::Jsonl => !self.keep_secrets,
+        }
+    }
 }
 
 /// `segno relocate`

@@ -1,21 +1,30 @@
-//! `segno export`: a session for others, as markdown, JSON or lines.
+//! `segno export`: a session for others, as a page, Markdown, JSON or lines.
 //!
-//! Responsible for: the three formats, masking, and writing a file that was not there. Must not: change
-//! the session, overwrite anything, or let a secret out unasked.
+//! Responsible for: the choice of the format, whether secrets are masked, and writing a file that was not
+//! there. Must not: change the session, overwrite anything, or let a secret out unasked.
 
+mod html;
+mod json;
 mod markdown;
+mod subject;
 
-use super::{Workplace, show};
+use super::Workplace;
 use crate::args::{ExportArgs, ExportFormat, quoted};
 use crate::error::{CliError, ExitCode};
-use crate::history::{History, as_json};
-use crate::secrets;
+use crate::history::History;
+use crate::others::Target;
+use crate::secrets::Masker;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
-use segno_model::{Record, context, line};
-use std::io::Write as _;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use subject::{Broken, Subject};
+
+/// Subagents' sessions that go into one page, at most.
+const SUBAGENTS: usize = 1000;
 
 /// Exports a session.
 ///
@@ -26,18 +35,20 @@ pub async fn export(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let id = place.stores.find(&args.session, &place.cwd).await?;
-    let history = History::read(&place.stores, &id).await?;
-    let (bytes, masked) = render(&history, args.format, !args.keep_secrets);
-    match &args.output {
-        Some(path) => write_new(&place.cwd.join(path), &bytes)?,
-        None => screen.exact(&bytes),
-    }
-    let children = place.stores.files.children_now(&id)?;
-    let without = (!children.is_empty()).then(|| {
-        format!("its {} not in it; `segno children {id}` lists them", plural_are(children.len()))
-    });
-    for note in notes(&history, masked).into_iter().chain(without) {
+    let target = place.stores.find_any(&args.session, &place.cwd).await?;
+    let mut masker = Masker::new(args.masks());
+    let mut output = Output::open(args.output.as_deref(), place, screen)?;
+    let written = write(args.format, target, &mut masker, place, &mut output).await;
+    let written = written.and_then(|notes| Ok(output.close().map(|()| notes)?));
+    let mut notes = written.map_err(|broken| {
+        output.discard();
+        match broken {
+            Broken::Read(error) => error,
+            Broken::Write(error) => unwritable(args.output.as_deref(), error),
+        }
+    })?;
+    notes.extend(masked(masker.masked()));
+    for note in notes {
         let mut stderr = Screen::stderr();
         stderr.line(Text::line(Tone::Dim, &format!("note: {note}")));
         // A note that nobody can read changes nothing about the export.
@@ -46,99 +57,194 @@ pub async fn export(
     Ok(ExitCode::Done)
 }
 
-fn plural_are(children: usize) -> String {
-    let are = if children == 1 { "is" } else { "are" };
-    format!("{} {are}", plural(children, "subagent"))
-}
-
-/// The export's bytes, and how many secrets were masked in them.
-fn render(history: &History, format: ExportFormat, mask: bool) -> (Vec<u8>, usize) {
-    let masked = |text: String, by: fn(&str) -> (String, usize)| {
-        let (text, count) = if mask { by(&text) } else { (text, 0) };
-        (text.into_bytes(), count)
-    };
-    match format {
-        ExportFormat::Markdown => masked(markdown::render(history), secrets::mask),
-        ExportFormat::Json => masked(document(history), secrets::mask_json),
-        ExportFormat::Jsonl => {
-            let (mut bytes, mut total) = (Vec::new(), 0);
-            for record in &history.records {
-                let (line, count) =
-                    if mask { masked_line(record) } else { (record.line.to_vec(), 0) };
-                bytes.extend_from_slice(&line);
-                bytes.push(b'\n');
-                total += count;
+/// Writes it, and says what there is to know about what was written.
+async fn write(
+    format: ExportFormat,
+    target: Target,
+    masker: &mut Masker,
+    place: &Workplace,
+    out: &mut (dyn Write + Send),
+) -> Result<Vec<String>, Broken> {
+    match (format, target) {
+        (ExportFormat::Html, target) => page(target, masker, place, out).await,
+        (ExportFormat::Markdown, target) => {
+            let subject = Subject::open(target, place).await.map_err(Broken::Read)?;
+            markdown::write(&subject, masker, out)?;
+            let children = subject.children(place).map_err(Broken::Read)?;
+            let word = &subject.head.word;
+            let without = without_children(children.len(), word, subject.is_own());
+            Ok(damaged(subject.head.damages, word).into_iter().chain(without).collect())
+        }
+        (format, Target::Own(id)) => {
+            let history = History::read(&place.stores, &id).await.map_err(Broken::Read)?;
+            match format {
+                ExportFormat::Jsonl => json::lines(&history, masker, out)?,
+                _ => json::document(&history, masker, out)?,
             }
-            (bytes, total)
+            let children = place.stores.files.children_now(&id);
+            let children = children.map_err(|e| Broken::Read(e.into()))?.len();
+            let without = without_children(children, id.as_str(), true);
+            Ok(damaged(history.damages(), id.as_str()).into_iter().chain(without).collect())
+        }
+        (ExportFormat::Jsonl, Target::Other(session)) => {
+            Err(Broken::Read(json::no_lines(&session)))
+        }
+        (_, Target::Other(session)) => {
+            json::other(&session, masker, out)?;
+            let damages = usize::try_from(session.row.damage).unwrap_or(usize::MAX);
+            Ok(damaged(damages, &session.word()).into_iter().collect())
         }
     }
 }
 
-fn document(history: &History) -> String {
-    let records: Vec<_> = history.records.iter().filter_map(as_json).collect();
-    let context = context::build(&history.records, history.state.tip());
-    let document = serde_json::json!({
-        "version": 1,
-        "id": history.id,
-        "name": history.state.in_force.name,
-        "header": history.header(),
-        "tip": history.tip(),
-        "records": records,
-        "context": show::resolved(&context),
-        "findings": history.findings,
-    });
-    format!("{document}\n")
+/// A page with the session and those of its subagents.
+async fn page(
+    target: Target,
+    masker: &mut Masker,
+    place: &Workplace,
+    out: &mut (dyn Write + Send),
+) -> Result<Vec<String>, Broken> {
+    let first = Subject::open(target, place).await.map_err(Broken::Read)?;
+    let mut notes: Vec<String> =
+        damaged(first.head.damages, &first.head.word).into_iter().collect();
+    let mut page = html::Page::begin(out, masker, &first.head)?;
+    let mut waiting = VecDeque::new();
+    let mut named = 1;
+    let mut next = Some((first, "s0".to_owned()));
+    while let Some((subject, name)) = next.take() {
+        let children = subject.children(place).map_err(Broken::Read)?;
+        let mut places = Vec::new();
+        for child in children.into_iter().take(SUBAGENTS.saturating_sub(named - 1)) {
+            let id = match &child {
+                Target::Own(id) => id.to_string(),
+                Target::Other(session) => session.row.id.clone(),
+            };
+            let name = format!("s{named}");
+            named += 1;
+            places.push((id, name.clone()));
+            waiting.push_back((child, name));
+        }
+        page.session(&subject, &name, &places)?;
+        while let Some((child, name)) = waiting.pop_front().filter(|_| next.is_none()) {
+            match Subject::open(child, place).await {
+                Ok(subject) => next = Some((subject, name)),
+                Err(error) => {
+                    page.unreadable(&name, &error.sentence)?;
+                    notes.push(format!("a subagent's session is not in it: {}", error.sentence));
+                }
+            }
+        }
+    }
+    page.end()?;
+    Ok(notes)
 }
 
-/// A line with its secrets masked and a checksum of its own again; as it is when it has none.
-fn masked_line(record: &Record) -> (Vec<u8>, usize) {
-    let Some((covered, _)) = line::split_crc(&record.line) else {
-        return (record.line.to_vec(), 0);
-    };
-    match secrets::mask_json(&String::from_utf8_lossy(covered)) {
-        (_, 0) => (record.line.to_vec(), 0),
-        (masked, count) => {
-            let crc = line::checksum(masked.as_bytes());
-            (format!("{masked},\"crc\":\"{crc:08x}\"}}").into_bytes(), count)
+fn without_children(children: usize, word: &str, own: bool) -> Option<String> {
+    let are = if children == 1 { "is" } else { "are" };
+    let lists =
+        if own { format!("`segno children {word}`") } else { format!("`segno show {word}`") };
+    (children > 0).then(|| {
+        format!("its {} {are} not in it; {lists} lists them", plural(children, "subagent"))
+    })
+}
+
+fn masked(count: usize) -> Option<String> {
+    let were = if count == 1 { "was" } else { "were" };
+    let text = format!("{} {were} masked; --keep-secrets leaves them in", plural(count, "secret"));
+    (count > 0).then_some(text)
+}
+
+fn damaged(damages: usize, word: &str) -> Option<String> {
+    let places = if damages == 1 { "1 place".to_owned() } else { format!("{damages} places") };
+    (damages > 0).then(|| {
+        format!(
+            "the session is damaged in {places}; what can be read was exported (segno check {word})"
+        )
+    })
+}
+
+/// Where the export goes: to a new file that only the user can read, or to the screen.
+enum Output<'a> {
+    File(BufWriter<File>, PathBuf),
+    Screen(&'a mut Screen, Vec<u8>),
+}
+
+impl<'a> Output<'a> {
+    fn open(
+        path: Option<&Path>,
+        place: &Workplace,
+        screen: &'a mut Screen,
+    ) -> Result<Self, CliError> {
+        let Some(path) = path else { return Ok(Self::Screen(screen, Vec::new())) };
+        let path = place.cwd.join(path);
+        let opened = File::options().write(true).create_new(true).mode(0o600).open(&path);
+        let file = opened.map_err(|e| not_created(&path, &e))?;
+        Ok(Self::File(BufWriter::new(file), path))
+    }
+
+    /// Removes the file, which was made here and is not whole.
+    fn discard(&mut self) {
+        if let Self::File(_, path) = self {
+            // What cannot be removed is empty or cut off; the error that is told says so.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Makes the file durable, or shows what there is.
+    fn close(&mut self) -> io::Result<()> {
+        self.flush()?;
+        match self {
+            Self::File(file, path) => {
+                file.get_ref().sync_all()?;
+                let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+                File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+            }
+            Self::Screen(..) => Ok(()),
         }
     }
 }
 
-fn notes(history: &History, masked: usize) -> Vec<String> {
-    let mut notes = Vec::new();
-    if masked > 0 {
-        let were = if masked == 1 { "was" } else { "were" };
-        notes.push(format!(
-            "{} {were} masked; --keep-secrets leaves them in",
-            plural(masked, "secret")
-        ));
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file, _) => file.write(bytes),
+            Self::Screen(_, waiting) => {
+                // A character that comes in two pieces is written in one.
+                waiting.extend_from_slice(bytes);
+                if bytes.ends_with(b"\n") && waiting.len() > 1 << 16 {
+                    self.flush()?;
+                }
+                Ok(bytes.len())
+            }
+        }
     }
-    let damages = history.damages();
-    if damages > 0 {
-        let places = if damages == 1 { "1 place".to_owned() } else { format!("{damages} places") };
-        notes.push(format!(
-            "the session is damaged in {places}; what can be read was exported (segno check {})",
-            history.id
-        ));
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file, _) => file.flush(),
+            Self::Screen(screen, waiting) => {
+                screen.exact(&std::mem::take(waiting));
+                Ok(())
+            }
+        }
     }
-    notes
 }
 
-/// A new file that only the user can read, durably.
-fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+fn not_created(path: &Path, error: &io::Error) -> CliError {
     let shown = path.display().to_string();
-    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = opened.map_err(|e| match e.kind() {
-        std::io::ErrorKind::AlreadyExists => CliError::failed(format!("{shown} exists already."))
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => CliError::failed(format!("{shown} exists already."))
             .because("an export never overwrites a file")
             .next(format!("Choose another name, or move it away: mv {0} {0}.old", quoted(&shown))),
         _ => CliError::failed(format!("{shown} could not be created."))
-            .because(e)
+            .because(error)
             .next("Name a file in a directory that is there and that you may write to: -o FILE"),
-    })?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| {
-        CliError::new(ExitCode::Unwritable, format!("{shown} could not be written."))
-            .because(e)
-            .next("What is there is not whole. Free some space, remove it, and export again.")
-    })
+    }
+}
+
+fn unwritable(path: Option<&Path>, error: io::Error) -> CliError {
+    let shown = path.map_or("The output".to_owned(), |path| path.display().to_string());
+    CliError::new(ExitCode::Unwritable, format!("{shown} could not be written."))
+        .because(error)
+        .next("Nothing was left behind. Free some space, and export again.")
 }

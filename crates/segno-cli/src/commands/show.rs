@@ -11,6 +11,7 @@ mod tree;
 
 pub(super) use context::resolved;
 
+pub(crate) use other::document as other_document;
 pub(crate) use transcript::record_lines;
 
 use super::Workplace;

@@ -4,8 +4,8 @@
 
 use segno_model::Timestamp;
 use segno_model::record::ProjectFacts;
-use segno_store::catalog::{Ending, ForeignRow};
-use segno_store::foreign::{Located, Running, Stamp};
+use segno_store::catalog::{Catalog, Ending, ForeignRow};
+use segno_store::foreign::{self, Located, Running, Stamp};
 use serde::Serialize;
 
 /// A session of another agent.
@@ -126,6 +126,20 @@ impl Other {
     #[must_use]
     pub fn is_child(&self) -> bool {
         self.row.parent.is_some()
+    }
+
+    /// The sessions of its subagents, also of those that ran before it was forked from another session.
+    #[must_use]
+    pub fn all_subagents(&self) -> Vec<Self> {
+        let mut found = self.subagents.clone();
+        // What cannot be read here is told where the session itself is read.
+        for located in foreign::subagents(&self.located()).unwrap_or_default() {
+            if !found.iter().any(|other| other.row.path == located.path) {
+                found.push(Self::new(Catalog::digest(&located), &[]));
+            }
+        }
+        found.sort_by(|a, b| (a.row.created, &a.row.id).cmp(&(b.row.created, &b.row.id)));
+        found
     }
 
     /// Messages of the person and of the model.

@@ -13,7 +13,6 @@ use segno_model::record::{Body, FORMAT, GitFacts, Header, Name, Origin, OriginKi
 use segno_model::store::{Clock as _, Ids as _, Level, Scanned, SessionLog, SessionStore as _};
 use segno_model::{Record, Seq, SessionId};
 use segno_runtime::import::{Import, ImportError};
-use segno_store::catalog::Catalog;
 use segno_store::foreign::{self, Fact, ForeignError, ForeignRecord, Item};
 use segno_store::{SystemClock, UuidIds};
 use std::collections::HashSet;
@@ -49,7 +48,7 @@ pub async fn import(stores: &Stores, session: &Other, here: &Path) -> Result<Imp
     let mut left = vec![(session.clone(), whole.id.clone())];
     let mut seen = HashSet::from([session.row.path.clone()]);
     while let Some((parent, id)) = left.pop() {
-        for child in children(&parent) {
+        for child in parent.all_subagents() {
             // In a database all have one path.
             if child.row.key.is_none() && !seen.insert(child.row.path.clone()) {
                 continue;
@@ -64,17 +63,6 @@ pub async fn import(stores: &Stores, session: &Other, here: &Path) -> Result<Imp
         }
     }
     Ok(whole)
-}
-
-/// The sessions of a session's subagents, also of those that ran before it was forked from another one.
-fn children(session: &Other) -> Vec<Other> {
-    let mut found = session.subagents.clone();
-    for located in foreign::subagents(&session.located()).unwrap_or_default() {
-        if !found.iter().any(|known| known.row.path == located.path) {
-            found.push(Other::new(Catalog::digest(&located), &[]));
-        }
-    }
-    found
 }
 
 async fn one(

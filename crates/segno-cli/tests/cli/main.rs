@@ -16,6 +16,7 @@ mod end_to_end;
 mod erase;
 mod error;
 mod export;
+mod export_html;
 mod finding;
 mod first_minute;
 mod honesty;

@@ -1,82 +1,98 @@
-//! A session as markdown.
+//! A session as Markdown.
 //!
 //! Responsible for: the current branch with everything that was said and done, whole, in fences that
-//! nothing inside can close. Must not: mask; that is done to the finished text.
+//! nothing inside can close. Must not: let a text out that was not masked.
 
-use crate::history::{History, blocks_text, stored_text};
-use segno_model::Record;
+use super::subject::{Broken, Head, Part, Subject, Told};
+use crate::secrets::Masker;
 use segno_model::record::{AssistantBlock, AssistantMessage, Body, Message, ToolMessage};
-use segno_model::tree::Tree;
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::io::{self, Write};
 
-/// The whole document.
-pub(super) fn render(history: &History) -> String {
-    let title = history.title().and_then(|title| title.lines().next()).unwrap_or("Session");
-    let mut out = format!("# {title}\n\nSession {}", history.id);
-    if let Some(header) = history.header() {
-        let _ = write!(out, ", in `{}`", header.project.cwd);
-    }
-    out.push('\n');
-    for record in Tree::new(&history.records).path(history.tip()) {
-        let section = section(record);
-        if !section.is_empty() {
-            let _ = write!(out, "\n{section}");
-        }
-    }
-    out
+/// Writes the whole document.
+pub(super) fn write(
+    subject: &Subject,
+    masker: &mut Masker,
+    out: &mut dyn Write,
+) -> Result<(), Broken> {
+    head(&subject.head, masker, out)?;
+    subject.each(&mut |part| {
+        let section = match part {
+            Part::Record(told) if told.current => section(subject, &told, masker),
+            Part::Waiting(prompt) => {
+                format!("## You, never delivered\n\n{}\n", masker.text(prompt).trim_end())
+            }
+            Part::Record(_) | Part::Finding(_) => String::new(),
+        };
+        if section.is_empty() { Ok(()) } else { write!(out, "\n{section}") }
+    })
 }
 
-fn section(record: &Record) -> String {
-    let seq = record.seq();
-    match record.body() {
+fn head(head: &Head, masker: &mut Masker, out: &mut dyn Write) -> io::Result<()> {
+    let title = masker.text(&head.title);
+    let title = title.lines().next().unwrap_or("Session");
+    write!(out, "# {title}\n\nSession {}", head.word)?;
+    if !head.cwd.is_empty() {
+        write!(out, ", in `{}`", masker.text(&head.cwd))?;
+    }
+    writeln!(out)
+}
+
+fn section(subject: &Subject, told: &Told<'_>, masker: &mut Masker) -> String {
+    let seq = told.record.seq();
+    let titled =
+        |title: &str, text: Cow<'_, str>| format!("## {title} (#{seq})\n\n{}\n", text.trim_end());
+    match told.record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => {
                 let who = user.notice.as_ref().map_or("You".to_owned(), |n| format!("Notice: {n}"));
-                format!("## {who} (#{seq})\n\n{}\n", blocks_text(&user.content).trim_end())
+                titled(&who, masker.text(&subject.blocks(&user.content)))
             }
-            Message::Assistant(reply) => self::reply(seq, reply),
-            Message::Tool(result) => self::result(seq, result),
+            Message::Assistant(reply) => self::reply(seq, reply, masker),
+            Message::Tool(result) => self::result(seq, subject, result, masker),
         },
         Body::Compaction(compaction) => {
-            let summary = compaction.summary.as_ref().map(stored_text).unwrap_or_default();
-            format!("## Summary of what came before (#{seq})\n\n{}\n", summary.trim_end())
+            let summary = compaction.summary.as_ref().map(|text| subject.text(text));
+            titled("Summary of what came before", masker.text(&summary.unwrap_or_default()))
         }
         Body::BranchSummary(summary) => {
-            let text = stored_text(&summary.summary);
-            format!("## Summary of another branch (#{seq})\n\n{}\n", text.trim_end())
+            titled("Summary of another branch", masker.text(&subject.text(&summary.summary)))
         }
-        Body::Custom(custom) => {
-            let text = custom.context.as_deref().unwrap_or_default();
-            format!("## {} (#{seq})\n\n{}\n", custom.name, text.trim_end())
+        Body::Custom(custom) if custom.context.is_some() => {
+            titled(&custom.name, masker.text(custom.context.as_deref().unwrap_or_default()))
         }
         _ => String::new(),
     }
 }
 
-fn reply(seq: u64, reply: &AssistantMessage) -> String {
+fn reply(seq: u64, reply: &AssistantMessage, masker: &mut Masker) -> String {
     let mut out = format!("## {} (#{seq})\n", reply.model);
     for block in &reply.content {
         match block {
             AssistantBlock::Text { text } => {
-                let _ = write!(out, "\n{}\n", text.trim_end());
+                let _ = write!(out, "\n{}\n", masker.text(text).trim_end());
             }
             AssistantBlock::Thinking { text, .. } if !text.trim().is_empty() => {
-                let quoted = text.trim_end().replace('\n', "\n> ");
+                let quoted = masker.text(text).trim_end().replace('\n', "\n> ");
                 let _ = write!(out, "\n> {quoted}\n");
             }
             AssistantBlock::Thinking { .. } | AssistantBlock::Unknown => {}
             AssistantBlock::ToolCall(call) => {
-                let _ = write!(out, "\n**{}**\n\n{}", call.name, fenced("json", &call.arguments));
+                let arguments = masker.json(&call.arguments);
+                let arguments = masker.text(&arguments);
+                let _ = write!(out, "\n**{}**\n\n{}", call.name, fenced("json", &arguments));
             }
         }
     }
     out
 }
 
-fn result(seq: u64, result: &ToolMessage) -> String {
+fn result(seq: u64, subject: &Subject, result: &ToolMessage, masker: &mut Masker) -> String {
     let failed = if result.is_error { ", failed" } else { "" };
-    let text = blocks_text(&result.content);
-    format!("### Result of {}{failed} (#{seq})\n\n{}", result.name, fenced("", &text))
+    let text = subject.blocks(&result.content);
+    let text = fenced("", &masker.text(&text));
+    format!("### Result of {}{failed} (#{seq})\n\n{text}", result.name)
 }
 
 /// Text in a fence that is longer than any run of backticks in it.

@@ -13,7 +13,6 @@ use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::record::Message;
 use segno_model::{Body, Record, Seq};
-use segno_store::catalog::Catalog;
 use segno_store::foreign::{self, ForeignRecord, Item, Origin, View};
 use serde_json::json;
 use std::fs::File;
@@ -38,7 +37,10 @@ pub(super) fn show(session: &Other, args: &ShowArgs, screen: &mut Screen) -> Res
     }
     match args.raw {
         Some(seq) => raw(session, seq, args.json, screen),
-        None if args.json => document(session, args.at, screen),
+        None if args.json => document(session, args.at, &mut |part| {
+            screen.json_part(part);
+            if screen.is_gone() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }),
         None => transcript(session, args.at, screen),
     }
 }
@@ -122,22 +124,9 @@ fn transcript(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(
         screen.line(Text::block(Tone::Plain, &prompt));
     }
     if at.is_none() {
-        subagent_lines(&subagents(session), screen);
+        subagent_lines(&session.all_subagents(), screen);
     }
     Ok(())
-}
-
-/// The sessions of its subagents, also of those that ran before it was forked from another session.
-fn subagents(session: &Other) -> Vec<Other> {
-    let mut found = session.subagents.clone();
-    // What cannot be read here was told above.
-    for located in foreign::subagents(&session.located()).unwrap_or_default() {
-        if !found.iter().any(|other| other.row.path == located.path) {
-            found.push(Other::new(Catalog::digest(&located), &[]));
-        }
-    }
-    found.sort_by(|a, b| (a.row.created, &a.row.id).cmp(&(b.row.created, &b.row.id)));
-    found
 }
 
 fn subagent_lines(subagents: &[Other], screen: &mut Screen) {
@@ -170,32 +159,42 @@ fn turns(read: &ForeignRecord, last: Option<Seq>) -> Option<Seq> {
         .then_some(parent)
 }
 
-/// The transcript as one JSON document, written as it is read.
-fn document(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(), CliError> {
+/// The transcript as one JSON document, handed over in parts as it is read.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn document(
+    session: &Other,
+    at: Option<Seq>,
+    out: &mut dyn FnMut(&str) -> ControlFlow<()>,
+) -> Result<(), CliError> {
     let row = &session.row;
     let head = json!({
         "version": 1, "source": row.agent.id(), "id": row.id, "name": row.name, "title": row.title,
         "project": *row.project, "path": row.path, "parent": row.parent,
     });
     let head = head.to_string();
-    screen.json_part(&format!("{},\"records\":[", head.trim_end_matches('}')));
+    if out(&format!("{},\"records\":[", head.trim_end_matches('}'))).is_break() {
+        return Ok(());
+    }
     let mut findings = Vec::new();
     let mut first = true;
     foreign::read(&session.located(), &mut |item| {
         match item {
             Item::Record(read) if is_near(read.record.seq(), at) => {
                 let comma = if std::mem::take(&mut first) { "" } else { "," };
-                screen.json_part(&format!("{comma}{}", record(&read)));
+                return out(&format!("{comma}{}", record(&read)));
             }
             Item::Record(read) if is_behind(read.record.seq(), at) => return ControlFlow::Break(()),
             Item::Finding(finding) if findings.len() < 10_000 => findings.push(finding),
             _ => {}
         }
-        if screen.is_gone() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        ControlFlow::Continue(())
     })?;
-    let subagents: Vec<_> = subagents(session).iter().map(subagent).collect();
+    let subagents: Vec<_> = session.all_subagents().iter().map(subagent).collect();
     let (findings, subagents) = (json!(findings), json!(subagents));
-    screen.json_part(&format!("],\"findings\":{findings},\"subagents\":{subagents}}}"));
+    // Whoever left does not take the end either.
+    let _ = out(&format!("],\"findings\":{findings},\"subagents\":{subagents}}}"));
     Ok(())
 }
 
