@@ -18,6 +18,7 @@ pub fn new_id(session: &Session, target: Agent) -> String {
     match target {
         // These sort by the time in their ids.
         Agent::Codex | Agent::Pi => ids.timed("session", 0, session.began()),
+        Agent::OpenCode => format!("ses_{}", ids.hex("session", 0, 26)),
         _ => ids.named("session", 0),
     }
 }

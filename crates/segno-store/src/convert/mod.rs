@@ -8,8 +8,12 @@
 
 mod claude;
 mod codex;
+mod gemini;
 mod ids;
+mod kept;
 mod loss;
+mod opencode;
+mod pi;
 mod tools;
 mod transcript;
 
@@ -148,6 +152,9 @@ pub struct Options {
     /// The name under which the target keeps the project, where that does not follow from the directory
     /// (Gemini CLI).
     pub project: Option<String>,
+    /// When it is written, for targets that delete sessions which nobody changed for long (Gemini CLI); none
+    /// is the time of what was said last.
+    pub now: Option<Timestamp>,
 }
 
 /// What a conversion gives.
@@ -208,7 +215,8 @@ pub enum ConvertError {
 }
 
 /// The agents that sessions can be written for.
-pub const TARGETS: [Agent; 2] = [Agent::Claude, Agent::Codex];
+pub const TARGETS: [Agent; 5] =
+    [Agent::Claude, Agent::Codex, Agent::Pi, Agent::OpenCode, Agent::Gemini];
 
 /// Writes a session as `target`'s.
 ///
@@ -229,6 +237,9 @@ pub fn convert(
     let (files, resume) = match target {
         Agent::Claude => claude::write(&work, &mut losses),
         Agent::Codex => codex::write(&work, &mut losses),
+        Agent::Gemini => gemini::write(&work, &mut losses),
+        Agent::OpenCode => opencode::write(&work, &mut losses),
+        Agent::Pi => pi::write(&work, &mut losses),
         other => return Err(ConvertError::NotATarget(other)),
     };
     Ok(Converted { id: options.id.clone(), files, resume, losses: losses.into_list() })

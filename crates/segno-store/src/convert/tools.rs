@@ -71,13 +71,13 @@ const TOOLS: &[Tool] = tools! {
         "claude" "Edit" { "path": "file_path" SAME, "old": "old_string" SAME, "new": "new_string" SAME, "all": "replace_all" SAME }
         "pi" "edit" { "path": "path" SAME, "old": "oldText" SAME, "new": "newText" SAME }
         "opencode" "edit" { "path": "filePath" SAME, "old": "oldString" SAME, "new": "newString" SAME, "all": "replaceAll" SAME }
-        "gemini" "replace" { "path": "file_path" SAME, "old": "old_string" SAME, "new": "new_string" SAME };
+        "gemini" "replace" { "path": "file_path" SAME, "old": "old_string" SAME, "new": "new_string" SAME, "all": "allow_multiple" SAME };
     ["pattern"]
         "segno" "grep" { "pattern": "pattern" SAME, "path": "path" SAME, "glob": "glob" SAME, "case": "ignore_case" SAME }
         "claude" "Grep" { "pattern": "pattern" SAME, "path": "path" SAME, "glob": "glob" SAME, "case": "-i" SAME }
         "pi" "grep" { "pattern": "pattern" SAME, "path": "path" SAME, "glob": "glob" SAME, "case": "ignoreCase" SAME }
         "opencode" "grep" { "pattern": "pattern" SAME, "path": "path" SAME, "glob": "include" SAME }
-        "gemini" "grep_search" { "pattern": "pattern" SAME, "path": "dir_path" SAME, "glob": "include" SAME };
+        "gemini" "grep_search" { "pattern": "pattern" SAME, "path": "dir_path" SAME, "glob": "include_pattern" SAME };
     ["glob"]
         "segno" "find" { "glob": "glob" SAME, "path": "path" SAME }
         "claude" "Glob" { "glob": "pattern" SAME, "path": "path" SAME }

@@ -84,9 +84,13 @@ pub(crate) fn lines(
                 for result in results {
                     let told = result.is_error && !lost.contains(&LossKind::Failures);
                     let failed = if told { "failed" } else { "result" };
-                    lines.extend(
-                        texts(&result.content).into_iter().map(|t| format!("{failed}: {t}")),
-                    );
+                    // Some agents hold one text, and images beside it.
+                    let (images, words): (Vec<_>, Vec<_>) =
+                        texts(&result.content).into_iter().partition(|t| is_image(t));
+                    lines.push(format!("{failed}: {}", words.join("\n")));
+                    if !lost.contains(&LossKind::Images) {
+                        lines.extend(images.iter().map(|image| format!("{failed}: {image}")));
+                    }
                 }
             }
         }
@@ -127,6 +131,10 @@ fn texts(content: &[Block]) -> Vec<String> {
         Block::Unknown => "(content of an unknown kind)".to_owned(),
     };
     content.iter().map(text).collect()
+}
+
+fn is_image(text: &str) -> bool {
+    text.starts_with("[image/")
 }
 
 /// No blobs.

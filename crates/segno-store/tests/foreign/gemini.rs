@@ -198,21 +198,65 @@ fn a_replaced_history_is_a_branch_with_copies() {
         context_of(&same)[..4],
         ["user: one", "assistant: yes", "user: two", "assistant: ok"]
     );
-    let summary = text("c1", "user", "<state_snapshot>so far");
-    let view = session([plain(), set(&[summary, u2]), text("g2", "gemini", "ok")].concat());
-    let expected = ["user: <state_snapshot>so far", "user: two", "assistant: ok"];
-    assert_eq!(context_of(&view)[..3], expected);
-    assert_eq!(view.records.iter().filter(|r| r.copy).count(), 1);
-    assert_eq!(
-        said(lines(&view)),
-        [
+}
+
+/// A summary is one: what was said before stays above it, and what it keeps are copies behind it.
+#[test]
+fn a_snapshot_sums_up_what_stands_before() {
+    let set = |messages: &[String]| {
+        let messages: Vec<_> = messages.iter().map(|m| m.trim_end()).collect();
+        format!("{{\"$set\":{{\"messages\":[{}]}}}}\n", messages.join(","))
+    };
+    let (u2, ack) = (text("u2", "user", "two"), text("a1", "gemini", "Got it."));
+    for (told, summary) in [
+        ("<state_snapshot>\\n<goal>so far</goal>\\n</state_snapshot>", "<goal>so far</goal>"),
+        ("<state_snapshot>so far", "<state_snapshot>so far"),
+    ] {
+        let snapshot = text("c1", "user", told);
+        let history = [snapshot, ack.clone(), u2.clone()];
+        let end = text("g2", "gemini", "ok");
+        // Resuming tells the same history once more.
+        let again = set(&[&history[..], std::slice::from_ref(&end)].concat());
+        let view = session([plain(), set(&history), end, again].concat());
+        let context = context_of(&view);
+        assert!(context[0].contains(&format!(">\n{summary}\n</session_history>")), "{context:?}");
+        assert_eq!(context[1..4], ["assistant: Got it.", "user: two", "assistant: ok"]);
+        assert_eq!(view.records.iter().filter(|r| r.copy).count(), 1);
+        let summary = format!("summary: {summary}");
+        let expected = [
             "user: one",
             "assistant: yes",
             "user: two",
-            "user: <state_snapshot>so far",
-            "assistant: ok"
-        ]
-    );
+            &summary,
+            "assistant: Got it.",
+            "assistant: ok",
+        ];
+        assert_eq!(said(lines(&view)), expected);
+    }
+}
+
+/// Calls stand where they were made, with what is told of them.
+#[test]
+fn calls_stand_between_the_words() {
+    let told = |id: &str| {
+        format!(
+            "{{\"id\":\"{id}\",\"name\":\"ls\",\"args\":{{}},\"status\":\"success\",\"result\":\
+             [{{\"functionResponse\":{{\"id\":\"{id}\",\"response\":{{\"output\":\"of {id}\"}}}}}}]}}"
+        )
+    };
+    let parts = "[{\"text\":\"first\"},{\"functionCall\":{\"id\":\"c2\",\"name\":\"ls\",\"args\":{}}},\
+                 {\"text\":\"then\"}]";
+    let calls = format!("\"content\":{parts},\"toolCalls\":[{},{}]", told("c1"), told("c2"));
+    let view = session([plain(), row("g3", "gemini", &calls)].concat());
+    let expected = [
+        "assistant: first",
+        "call ls c2 {}",
+        "assistant: then",
+        "call ls c1 {}",
+        "result c2: of c2",
+        "result c1: of c1",
+    ];
+    assert_eq!(context_of(&view)[3..9], expected);
 }
 
 fn call(status: &str, result: &str) -> String {

@@ -205,10 +205,15 @@ impl History {
                 same += 1;
                 continue;
             }
+            let origin = Origin { id: Some(message.id.clone()), ..origin.clone() };
+            if let Some(summary) = snapshot(&message) {
+                self.sum_up(same, &message, summary, &origin, out);
+                same = self.order.len();
+                continue;
+            }
             if same < self.order.len() {
                 self.go_back_to(same);
             }
-            let origin = Origin { id: Some(message.id.clone()), ..origin.clone() };
             self.message(&message, raw, &origin, out);
             let meta = meta(&message, &origin, false);
             mended.tell("gemini.message", raw.get(), &meta, out);
@@ -217,6 +222,23 @@ impl History {
         if same < self.order.len() {
             self.go_back_to(same);
         }
+    }
+
+    /// A summary stands for everything but the first `count` messages of the history.
+    fn sum_up(
+        &mut self,
+        count: usize,
+        message: &Message<'_>,
+        summary: String,
+        origin: &Origin,
+        out: &mut Emitter<'_>,
+    ) {
+        let id = key(&message.id.as_str());
+        let meta = meta(message, origin, !self.known.insert(id));
+        let seq = self.chain.summary(summary, Vec::new(), meta, out);
+        self.newest = Some(seq);
+        self.order.truncate(count);
+        self.order.push(Place { id, said: said(message), first: seq, last: seq });
     }
 
     /// Whether a message only repeats results that were read. One that says something else by now is
@@ -392,11 +414,15 @@ impl History {
         let mut content: Vec<AssistantBlock> = thoughts
             .map(|text| AssistantBlock::Thinking { text, signature: None, redacted: false })
             .collect();
-        let calls: Vec<_> = message.tool_calls.iter().flatten().collect();
+        let mut calls: Vec<_> = message.tool_calls.iter().flatten().collect();
         for part in parts {
-            content.extend(said_in(part, &calls));
+            let id = part.function_call.as_ref().and_then(|call| call.id.as_deref());
+            let told = calls.iter().position(|call| Some(call.id.as_str()) == id);
+            // A call that is told with its result is taken from there.
+            let told = told.map(|at| called(calls.remove(at)));
+            content.extend(told.or_else(|| said_in(part)));
         }
-        content.extend(calls.iter().map(|call| called(call)));
+        content.extend(calls.into_iter().map(called));
         for block in &content {
             if let AssistantBlock::ToolCall(call) = block {
                 // A copy's call gets its result anew.
@@ -410,7 +436,7 @@ impl History {
         let reply = AssistantMessage { usage, ..AssistantMessage::new(&model(message), content) };
         let seq = self.chain.reply(reply, Meta { response, ..meta }, out);
         self.newest = Some(seq);
-        self.results(calls.into_iter(), &origin, copy, out);
+        self.results(message.tool_calls.iter().flatten(), &origin, copy, out);
     }
 
     fn results<'c, 'a: 'c>(
@@ -455,13 +481,11 @@ fn meta(message: &Message<'_>, origin: &Origin, copy: bool) -> Meta {
     Meta { at, origin: origin.clone(), copy, ..Meta::default() }
 }
 
-/// A piece of a reply; calls that are told with their results come from there.
-fn said_in(part: &Part<'_>, calls: &[&ToolCall<'_>]) -> Option<AssistantBlock> {
+/// A piece of a reply.
+fn said_in(part: &Part<'_>) -> Option<AssistantBlock> {
     if let Some(call) = &part.function_call {
-        let id = call.id.clone().unwrap_or_default();
-        let args = call.args.map_or("{}", RawValue::get);
-        let is_told = calls.iter().any(|told| told.id == id);
-        return (!is_told).then(|| AssistantBlock::call(&id, &call.name, args));
+        let id = call.id.as_deref().unwrap_or_default();
+        return Some(AssistantBlock::call(id, &call.name, call.args.map_or("{}", RawValue::get)));
     }
     let text = part.text.clone().filter(|text| !text.is_empty())?;
     Some(match part.thought {
@@ -499,6 +523,18 @@ fn is_surroundings(message: &Message<'_>) -> bool {
     let parts = &message.content;
     let text = parts.iter().find_map(|part| part.text.as_deref()).unwrap_or_default();
     matches!(notice(text), Some("context"))
+}
+
+/// The summary that a message of the person's side is, without the tags around it.
+fn snapshot(message: &Message<'_>) -> Option<String> {
+    let texts = message.content.iter().map(|part| part.text.as_deref());
+    let text = texts.collect::<Option<Vec<_>>>()?.concat();
+    let inner = text.trim().strip_prefix("<state_snapshot>").filter(|_| message.kind == "user")?;
+    let inner = inner.strip_suffix("</state_snapshot>").map(|inner| {
+        let inner = inner.strip_prefix('\n').unwrap_or(inner);
+        inner.strip_suffix('\n').unwrap_or(inner)
+    });
+    Some(inner.map_or_else(|| text.clone(), str::to_owned))
 }
 
 /// Why Gemini CLI said something on the person's side.

@@ -10,6 +10,7 @@
 //! - `$set` with messages replaces the whole history. Resuming writes it all again, with new times and
 //!   without tokens: what was read before is the better copy. It begins with one that holds only the
 //!   surroundings, which would leave nothing.
+//! - A summary is a history that begins with a snapshot on the person's side, with copies of what it keeps.
 //! - A result stands in the call, again in a message of the person's side, and after resuming once more
 //!   under another id: it is one result.
 //! - A call is written only when it has finished: a killed process leaves none.

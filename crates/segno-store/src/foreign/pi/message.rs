@@ -83,7 +83,7 @@ fn said(piece: Piece<'_>) -> AssistantBlock {
         "text" => AssistantBlock::Text { text: piece.text.unwrap_or_default() },
         "thinking" => AssistantBlock::Thinking {
             text: piece.thinking.unwrap_or_default(),
-            signature: piece.thinking_signature,
+            signature: piece.thinking_signature.map(sealed),
             redacted: piece.redacted == Some(true),
         },
         "toolCall" => AssistantBlock::ToolCall(ToolCall {
@@ -93,6 +93,15 @@ fn said(piece: Piece<'_>) -> AssistantBlock {
         }),
         _ => AssistantBlock::Unknown,
     }
+}
+
+/// What of a signature goes back to the provider as it is: with OpenAI's models pi keeps the whole item.
+fn sealed(signature: String) -> String {
+    #[derive(serde::Deserialize)]
+    struct Item {
+        encrypted_content: String,
+    }
+    serde_json::from_str::<Item>(&signature).map_or(signature, |item| item.encrypted_content)
 }
 
 /// A result; which record made its call is known elsewhere.

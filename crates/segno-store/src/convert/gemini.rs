@@ -1,0 +1,288 @@
+//! Gemini CLI's chat files.
+//!
+//! Responsible for: lines of version 0.61 as its reader takes them (`docs/convert.md`). Must not: be known
+//! outside this module.
+//!
+//! `tmp/<project>/chats/session-<minute>-<first eight of the id>.jsonl`: facts, then messages. A reply holds
+//! its calls with their results. After a summary the whole history is set anew: the summary as a snapshot on
+//! the person's side, and what it keeps. There are no branches: going back removes. Subagents' sessions are in
+//! `chats/<session>/`. Sessions that nobody changed for some time are deleted when Gemini CLI starts; what
+//! counts is the time in the file. `.project_root` says whose the project's folder is.
+
+use super::ids::Ids;
+use super::transcript::{Answer, Call, Part, Piece, Reply, Said, Transcript, Turn, text_of};
+use super::{Child, File, LossKind, Losses, Resume, Session, Work, tools};
+use crate::foreign::Agent;
+use segno_model::record::{Outcome, Usage};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Who made the reasoning that may be carried.
+const PROVIDERS: [&str; 2] = ["gemini", "google"];
+
+/// What begins a prompt that Gemini CLI takes for a command, or for surroundings that it tells anew: it sends
+/// none of those again.
+const NOT_SENT: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
+
+/// How a notice of Gemini CLI's own begins.
+const NOTICES: [&str; 5] = [
+    "<session_context>",
+    "<hook_context>",
+    "<state_snapshot>",
+    "<system-reminder>",
+    "System: Please continue",
+];
+
+/// Writes a session.
+pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume) {
+    let (session, id) = (work.session, work.options.id.as_str());
+    let project = work.options.project.clone().unwrap_or_else(|| slug(&session.cwd));
+    let chats = Path::new("tmp").join(project).join("chats");
+    let mut writer = Writer::new(work, session, id);
+    writer.facts("main", work.transcript);
+    work.transcript.lose_branches(losses);
+    writer.transcript(work.transcript, losses);
+    let minute: String = session.began().to_string().chars().take(16).collect();
+    let short: String = id.chars().take(8).collect();
+    let name = format!("session-{}-{short}.jsonl", minute.replace(':', "-"));
+    let mut files = vec![File { path: chats.join(name), bytes: writer.out }];
+    if !session.cwd.is_empty() {
+        let bytes = session.cwd.clone().into_bytes();
+        files.push(File { path: chats.with_file_name(".project_root"), bytes });
+    }
+    for child in &session.children {
+        subagent(work, child, &chats, id, &mut files);
+    }
+    (files, Resume::new(session, &["gemini", "--resume", id]))
+}
+
+/// How Gemini CLI names a project for the first time.
+fn slug(cwd: &str) -> String {
+    let name = cwd.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let dashed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
+    // Lower case first: what has none stays out.
+    let words: String = name.to_lowercase().chars().map(dashed).collect();
+    let slug = words.split_whitespace().collect::<Vec<_>>().join("-");
+    if slug.is_empty() { "project".to_owned() } else { slug }
+}
+
+/// The id of a subagent's session: its own where it can be a file's name, so that calls name it.
+fn child_id(session: &Session) -> String {
+    let fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let own = Some(&session.id).filter(|id| !id.is_empty() && id.chars().all(fit)).cloned();
+    own.unwrap_or_else(|| Ids::new(&session.id).named("agent", 0))
+}
+
+fn subagent(work: &Work<'_>, child: &Child, chats: &Path, parent: &str, files: &mut Vec<File>) {
+    // What a subagent's session loses is told with its own conversion; here it is beside the session.
+    let mut losses = Losses::default();
+    let transcript = Transcript::of(&child.session, work.blobs, &mut losses);
+    let id = child_id(&child.session);
+    let mut writer = Writer::new(work, &child.session, &id);
+    writer.facts("subagent", &transcript);
+    writer.transcript(&transcript, &mut losses);
+    let path: PathBuf = chats.join(parent).join(format!("{id}.jsonl"));
+    files.push(File { path, bytes: writer.out });
+    for grandchild in &child.session.children {
+        subagent(work, grandchild, chats, &id, files);
+    }
+}
+
+struct Writer<'a> {
+    work: &'a Work<'a>,
+    session: &'a Session,
+    id: &'a str,
+    ids: Ids,
+    /// Each turn as its message, by index; null for those of other branches.
+    messages: Vec<Value>,
+    out: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(work: &'a Work<'a>, session: &'a Session, id: &'a str) -> Self {
+        let ids = Ids::new(&format!("{}\n{id}", work.options.id));
+        Self { work, session, id, ids, messages: Vec::new(), out: Vec::new() }
+    }
+
+    fn line(&mut self, row: &Value) {
+        self.out.extend_from_slice(row.to_string().as_bytes());
+        self.out.push(b'\n');
+    }
+
+    fn facts(&mut self, kind: &str, transcript: &Transcript) {
+        let began = self.session.began();
+        let last = transcript.path().map(|(_, turn)| turn.at).max();
+        let updated = self.work.options.now.or(last).unwrap_or(began).max(began);
+        let project = segno_model::sha256_hex(self.session.cwd.as_bytes());
+        self.line(&json!({
+            "sessionId": self.id, "projectHash": project, "startTime": began.to_string(),
+            "lastUpdated": updated.to_string(), "kind": kind,
+        }));
+        if let Some(title) = self.session.title() {
+            self.line(&json!({ "$set": { "summary": title } }));
+        }
+    }
+
+    fn transcript(&mut self, transcript: &Transcript, losses: &mut Losses) {
+        self.messages = vec![Value::Null; transcript.turns.len()];
+        for (at, turn) in transcript.path() {
+            let message = self.turn(turn, losses);
+            match &turn.said {
+                Said::Compaction { kept, .. } => self.set_anew(&message, kept),
+                _ => self.line(&message),
+            }
+            if let Some(place) = self.messages.get_mut(at) {
+                *place = message;
+            }
+        }
+    }
+
+    /// Sets the history to a summary and what it keeps.
+    fn set_anew(&mut self, summary: &Value, kept: &[usize]) {
+        let kept = kept.iter().filter_map(|at| self.messages.get(*at)).filter(|m| !m.is_null());
+        let messages: Vec<&Value> = std::iter::once(summary).chain(kept).collect();
+        let row = json!({ "$set": { "messages": messages } });
+        self.line(&row);
+    }
+
+    fn turn(&self, turn: &Turn, losses: &mut Losses) -> Value {
+        match &turn.said {
+            Said::User { parts, notice } => {
+                if notice.is_some() && !is_own_notice(parts) {
+                    losses.of(LossKind::Notices, turn.seq);
+                }
+                self.user(turn, parts, notice.is_some())
+            }
+            Said::BranchSummary { framed, .. } => {
+                losses.of(LossKind::Notices, turn.seq);
+                self.user(turn, &[Part::Text(framed.clone())], true)
+            }
+            Said::Compaction { summary, .. } => {
+                let text = format!("<state_snapshot>\n{summary}\n</state_snapshot>");
+                self.user(turn, &[Part::Text(text)], true)
+            }
+            Said::Reply(reply) => self.reply(turn, reply, losses),
+        }
+    }
+
+    fn message(&self, turn: &Turn, kind: &str, content: &[Value]) -> Value {
+        json!({
+            "id": self.ids.named("message", turn.seq), "timestamp": turn.at.to_string(),
+            "type": kind, "content": content,
+        })
+    }
+
+    fn user(&self, turn: &Turn, parts: &[Part], is_notice: bool) -> Value {
+        let mut content: Vec<Value> = parts.iter().map(part).collect();
+        let text = text_of(parts);
+        let is_sent = !NOT_SENT.iter().any(|start| text.trim_start().starts_with(start));
+        if is_sent || is_notice {
+            return self.message(turn, "user", &content);
+        }
+        // A text that says of itself that it is no thought is not looked at for commands.
+        let shown = content.clone();
+        for part in content.iter_mut().filter(|part| part.get("text").is_some()) {
+            part["thought"] = false.into();
+        }
+        let mut message = self.message(turn, "user", &content);
+        message["displayContent"] = shown.into();
+        message
+    }
+
+    fn reply(&self, turn: &Turn, reply: &Reply, losses: &mut Losses) -> Value {
+        let mut content = Vec::new();
+        let carries = !reply.elsewhere && PROVIDERS.contains(&reply.model.provider.as_str());
+        if !PROVIDERS.contains(&reply.model.provider.as_str()) {
+            losses.of(LossKind::Models, turn.seq);
+        }
+        for piece in &reply.pieces {
+            match piece {
+                Piece::Text(text) => content.push(json!({ "text": text })),
+                Piece::Thinking { text, signature, redacted: false } if carries => content
+                    .push(json!({ "text": text, "thought": true, "thoughtSignature": signature })),
+                Piece::Thinking { .. } => losses.of(LossKind::Thinking, turn.seq),
+                Piece::Call(call) => {
+                    let (name, args) = tools::for_agent(
+                        &self.session.source,
+                        Agent::Gemini,
+                        &call.name,
+                        &call.arguments,
+                    );
+                    let call = json!({ "id": call.id, "name": name, "args": args });
+                    content.push(json!({ "functionCall": call }));
+                }
+            }
+        }
+        let mut message = self.message(turn, "gemini", &content);
+        message["thoughts"] = json!([]);
+        if let Some(usage) = reply.usage {
+            message["tokens"] = tokens(usage);
+        }
+        if !reply.model.id.is_empty() {
+            message["model"] = reply.model.id.as_str().into();
+        }
+        let calls: Vec<Value> = reply.calls().map(|call| self.call(call)).collect();
+        if !calls.is_empty() {
+            message["toolCalls"] = calls.into();
+        }
+        message
+    }
+
+    fn call(&self, call: &Call) -> Value {
+        let (name, args) =
+            tools::for_agent(&self.session.source, Agent::Gemini, &call.name, &call.arguments);
+        let shown = text_of(&call.answer.parts);
+        let mut told = json!({
+            "id": call.id, "name": name, "args": args, "result": result(call, &name),
+            "status": status(&call.answer), "timestamp": call.answer.at.to_string(),
+            "resultDisplay": shown, "description": "", "displayName": name,
+            "renderOutputAsMarkdown": false,
+        });
+        let child = |child: &&Child| child.call.as_deref() == Some(call.id.as_str());
+        if let Some(child) = self.session.children.iter().find(child) {
+            told["agentId"] = child_id(&child.session).into();
+        }
+        told
+    }
+}
+
+fn is_own_notice(parts: &[Part]) -> bool {
+    let text = text_of(parts);
+    NOTICES.iter().any(|start| text.starts_with(start))
+}
+
+fn part(part: &Part) -> Value {
+    match part {
+        Part::Text(text) => json!({ "text": text }),
+        Part::Image { media_type, data } => {
+            json!({ "inlineData": { "mimeType": media_type, "data": data } })
+        }
+    }
+}
+
+/// A result: all its texts are one, images stand beside.
+fn result(call: &Call, name: &str) -> Vec<Value> {
+    let key = if call.answer.is_error { "error" } else { "output" };
+    let response = json!({ key: text_of(&call.answer.parts) });
+    let told = json!({ "id": call.id, "name": name, "response": response });
+    let images = call.answer.parts.iter().filter(|part| matches!(part, Part::Image { .. }));
+    std::iter::once(json!({ "functionResponse": told })).chain(images.map(part)).collect()
+}
+
+fn status(answer: &Answer) -> &'static str {
+    match answer.outcome {
+        _ if !answer.is_error => "success",
+        Outcome::Stopped => "cancelled",
+        _ => "error",
+    }
+}
+
+/// Gemini counts what the cache served within the input, and thoughts apart from the output.
+fn tokens(usage: Usage) -> Value {
+    let thoughts = usage.reasoning.unwrap_or(0);
+    json!({
+        "input": usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write),
+        "output": usage.output.saturating_sub(thoughts), "cached": usage.cache_read,
+        "thoughts": thoughts, "tool": 0, "total": usage.context(),
+    })
+}
