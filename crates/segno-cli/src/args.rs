@@ -14,7 +14,7 @@ pub use looking::{
     CheckArgs, ChildrenArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy,
     StatusArgs,
 };
-pub use removing::{DeleteArgs, TrashAction, TrashArgs};
+pub use removing::{DeleteArgs, ImportArgs, TrashAction, TrashArgs};
 pub use tending::{CompactArgs, ContextAction, ContextArgs, EraseArgs, PruneArgs, PruneKind};
 
 use crate::error::{CliError, capitalised};
@@ -214,6 +214,8 @@ pub enum ExportFormat {
     Json,
     /// The records of one of our logs, one per line
     Jsonl,
+    /// The session with its subagents and large values, byte for byte, for `segno import`; nothing is masked
+    Segno,
 }
 
 /// The commands.
@@ -267,8 +269,10 @@ pub enum Command {
     Compact(CompactArgs),
     /// Name a session
     Name(NameArgs),
-    /// Write a session of any agent out; secrets are masked
+    /// Write a session of any agent out; secrets are masked, except in the format for `segno import`
     Export(ExportArgs),
+    /// Bring in the sessions of a file that `export --format segno` wrote
+    Import(ImportArgs),
     /// Move sessions to the trash
     Delete(DeleteArgs),
     /// What is in the trash, and what becomes of it; nothing leaves it by itself
@@ -311,6 +315,7 @@ impl Command {
             Self::Erase(args) => args.json,
             Self::Prune(args) => args.json,
             Self::Repair(args) => args.json,
+            Self::Import(args) => args.json,
             // Whoever started it reads why it could not work.
             Self::WorkOff(_) => true,
             Self::Trash(args) => matches!(args.action, Some(TrashAction::List { json: true })),
@@ -476,7 +481,7 @@ pub struct ExportArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Mask keys, tokens and passwords; it is so anyway with all of these formats
+    /// Mask keys, tokens and passwords; it is so anyway with all of these formats, and impossible with `segno`
     #[arg(long, conflicts_with = "keep_secrets")]
     pub redact: bool,
 
@@ -495,6 +500,8 @@ impl ExportArgs {
             | ExportFormat::Html
             | ExportFormat::Json
             | ExportFormat::Jsonl => !self.keep_secrets,
+            // Masked, it would not be what it was.
+            ExportFormat::Segno => false,
         }
     }
 }

@@ -89,6 +89,7 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
         Command::Erase(args) => commands::erase::erase(args, &place()?, screen).await,
         Command::Name(args) => commands::name::name(args, &place()?, screen).await,
         Command::Export(args) => commands::export::export(args, &place()?, screen).await,
+        Command::Import(args) => commands::import::import(args, &place()?, screen).await,
         Command::Delete(args) => commands::delete::delete(args, &place()?, screen).await,
         Command::Trash(args) => commands::trash::trash(args, &place()?, screen),
         Command::Relocate(args) => commands::relocate::relocate(args, &place()?, screen).await,

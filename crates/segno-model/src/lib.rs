@@ -6,6 +6,7 @@
 pub mod accounting;
 pub mod active;
 pub mod batch;
+pub mod bundle;
 pub mod checkpoint;
 pub mod child;
 pub mod compaction;

@@ -13,7 +13,7 @@ use segno_model::store::StoreError;
 use std::io::ErrorKind;
 
 /// Whether a text is a blob's name; nothing else ever becomes a path.
-fn is_hash(text: &str) -> bool {
+pub(crate) fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 

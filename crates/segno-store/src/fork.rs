@@ -21,7 +21,7 @@ use std::io::ErrorKind;
 
 /// How much of the source is copied, and what the copy's tip is.
 #[derive(Debug)]
-struct Cut {
+pub(crate) struct Cut {
     /// The state after the last copied record.
     state: State,
     /// The last copied record.
@@ -31,6 +31,13 @@ struct Cut {
     tip: Option<Pos>,
     /// Whether all of it is of types and shapes that this version knows.
     understood: bool,
+}
+
+impl Cut {
+    /// The last copied record.
+    pub(crate) fn up_to(&self) -> Seq {
+        self.up_to
+    }
 }
 
 /// Makes the fork; gives its id.
@@ -73,6 +80,9 @@ pub(crate) fn fork<D: Disk>(
         plan(&State::default(), None, vec![Draft::new(at, Body::Session(Box::new(header)))])?;
     let last = settle(&cut, at)?;
     leftovers::sweep_forks(disk, store.layout());
+    if let Some(parent) = home.parent() {
+        leftovers::sweep_forks_in(disk, &parent.children());
+    }
     let building = SessionDir::new(home.path().with_file_name(leftovers::fork_name(&id)));
     // Its lock is held until it is shown.
     let copy = leftovers::begin_fork(disk, store.layout().root(), &building)?;
@@ -85,7 +95,7 @@ pub(crate) fn fork<D: Disk>(
 }
 
 /// Finds the point and folds the state up to it.
-fn cut<D: Disk>(log: &LogFile<D>, point: ForkPoint) -> Result<Cut, StoreError> {
+pub(crate) fn cut<D: Disk>(log: &LogFile<D>, point: ForkPoint) -> Result<Cut, StoreError> {
     let last_wanted = match point {
         ForkPoint::Whole => Seq::MAX,
         ForkPoint::At(seq) | ForkPoint::Before(seq) => seq,
@@ -153,7 +163,7 @@ impl Walk {
 }
 
 /// The lines behind the copied ones: the tip, and an end for what only the source can finish.
-fn settle(cut: &Cut, at: Timestamp) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn settle(cut: &Cut, at: Timestamp) -> Result<Vec<u8>, StoreError> {
     let mut state = cut.state.clone();
     if state.next_seq == 0 {
         // An empty source: the fork's own header is all there is.
@@ -169,7 +179,8 @@ fn settle(cut: &Cut, at: Timestamp) -> Result<Vec<u8>, StoreError> {
     plan(&state, None, drafts).map(|batch| batch.bytes)
 }
 
-fn write_log<D: Disk>(
+/// Writes the copy's log: its own line 1, the copied ones, and what is behind them; durably.
+pub(crate) fn write_log<D: Disk>(
     (file, to): (&D::File, &SessionDir),
     source: &LogFile<D>,
     origin: u64,
@@ -214,7 +225,11 @@ fn link_blobs<D: Disk>(disk: &D, from: &SessionDir, to: &SessionDir) -> Result<(
 }
 
 /// Gives the finished copy its name, durably.
-fn show<D: Disk>(disk: &D, building: &SessionDir, home: &SessionDir) -> Result<(), StoreError> {
+pub(crate) fn show<D: Disk>(
+    disk: &D,
+    building: &SessionDir,
+    home: &SessionDir,
+) -> Result<(), StoreError> {
     disk.rename(building.path(), home.path()).map_err(|e| match e.kind() {
         ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => {
             StoreError::Exists(home.path().display().to_string())

@@ -57,21 +57,25 @@ pub(crate) fn begin_fork<D: Disk>(
 /// Removes forks whose builders are gone.
 pub(crate) fn sweep_forks<D: Disk>(disk: &D, layout: &Layout) {
     for month in directories(disk, &layout.sessions()) {
-        let month = layout.sessions().join(month);
-        for name in directories(disk, &month).filter(|name| name.starts_with(FORK)) {
-            let _ = sweep_fork(disk, &SessionDir::new(month.join(name)));
-        }
+        sweep_forks_in(disk, &layout.sessions().join(month));
     }
 }
 
-/// The forks in a month's directory whose builders are gone.
-pub(crate) fn abandoned_forks<D: Disk>(disk: &D, month: &Path) -> Vec<String> {
+/// The same in one directory of sessions: a month's, or one of children.
+pub(crate) fn sweep_forks_in<D: Disk>(disk: &D, dir: &Path) {
+    for name in directories(disk, dir).filter(|name| name.starts_with(FORK)) {
+        let _ = sweep_fork(disk, &SessionDir::new(dir.join(name)));
+    }
+}
+
+/// The forks in a directory of sessions, a month's or one of children, whose builders are gone.
+pub(crate) fn abandoned_forks<D: Disk>(disk: &D, dir: &Path) -> Vec<String> {
     let abandoned = |name: &String| {
-        let log = SessionDir::new(month.join(name)).log();
+        let log = SessionDir::new(dir.join(name)).log();
         // Without a log, one is about to be made, or was about to be.
         !disk.open_read(&log).and_then(|file| file.is_locked()).unwrap_or(false)
     };
-    directories(disk, month).filter(|name| name.starts_with(FORK)).filter(abandoned).collect()
+    directories(disk, dir).filter(|name| name.starts_with(FORK)).filter(abandoned).collect()
 }
 
 /// Removes one fork if its builder is gone.

@@ -8,6 +8,7 @@ pub mod disk;
 pub mod foreign;
 
 mod blobs;
+mod bundle;
 #[cfg(feature = "catalog")]
 pub mod catalog;
 mod draft;
@@ -36,6 +37,7 @@ mod system;
 mod trash;
 mod writer;
 
+pub use bundle::{Broken, BundleError, Inventory, Packed, Taken, Unpacked, Whole};
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use erase::{Copy, Part, Removed, Study};
 pub use find::Match;

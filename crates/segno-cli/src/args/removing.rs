@@ -3,6 +3,7 @@
 //! Responsible for: their shape and help texts. Must not: decide anything.
 
 use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
 /// `segno delete`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -14,6 +15,21 @@ pub struct DeleteArgs {
     /// Do it without asking
     #[arg(long)]
     pub yes: bool,
+}
+
+/// `segno import`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ImportArgs {
+    /// The file
+    pub file: PathBuf,
+
+    /// Of a file that is damaged or cut, take what is there
+    #[arg(long)]
+    pub partial: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `segno trash`

@@ -1,8 +1,9 @@
-//! `segno export`: a session for others, as a page, Markdown, JSON or lines.
+//! `segno export`: a session for others, as a page, Markdown, JSON or lines, or its whole tree for another Segno.
 //!
 //! Responsible for: the choice of the format, whether secrets are masked, and writing a file that was not
 //! there. Must not: change the session, overwrite anything, or let a secret out unasked.
 
+mod bundle;
 mod html;
 mod json;
 mod markdown;
@@ -36,6 +37,9 @@ pub async fn export(
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
     let target = place.stores.find_any(&args.session, &place.cwd).await?;
+    if args.format == ExportFormat::Segno {
+        bundle::check(args, &target)?;
+    }
     let mut masker = Masker::new(args.masks());
     let mut output = Output::open(args.output.as_deref(), place, screen)?;
     let written = write(args.format, target, &mut masker, place, &mut output).await;
@@ -66,6 +70,7 @@ async fn write(
     out: &mut (dyn Write + Send),
 ) -> Result<Vec<String>, Broken> {
     match (format, target) {
+        (ExportFormat::Segno, target) => bundle::write(&target, place, out),
         (ExportFormat::Html, target) => page(target, masker, place, out).await,
         (ExportFormat::Markdown, target) => {
             let subject = Subject::open(target, place).await.map_err(Broken::Read)?;
@@ -144,7 +149,8 @@ fn without_children(children: usize, word: &str, own: bool) -> Option<String> {
     let lists =
         if own { format!("`segno children {word}`") } else { format!("`segno show {word}`") };
     (children > 0).then(|| {
-        format!("its {} {are} not in it; {lists} lists them", plural(children, "subagent"))
+        let also = if own { ", `--format segno` takes them along" } else { "" };
+        format!("its {} {are} not in it; {lists} lists them{also}", plural(children, "subagent"))
     })
 }
 

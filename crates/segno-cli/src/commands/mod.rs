@@ -16,6 +16,7 @@ pub mod demo;
 pub mod erase;
 pub mod export;
 pub mod fork;
+pub mod import;
 pub mod inbox;
 pub mod interactive;
 pub mod list;

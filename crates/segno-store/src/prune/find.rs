@@ -112,6 +112,12 @@ pub(super) fn outside<D: Disk>(store: &FileStore<D>) -> Result<Vec<Item>, StoreE
         for name in leftovers::abandoned_forks(disk, &dir) {
             left(format!("sessions/{}/{name}", month.name));
         }
+        for session in entries(disk, &dir)?.iter().filter(|e| e.is_dir && !e.is_link) {
+            let below = SessionDir::new(dir.join(&session.name)).children();
+            for name in leftovers::abandoned_forks(disk, &below) {
+                left(format!("sessions/{}/{}/children/{name}", month.name, session.name));
+            }
+        }
     }
     Ok(items)
 }
