@@ -4,6 +4,7 @@
 //! and the loop that drives a run. Must not: know a provider, a concrete tool, or a concrete store; it
 //! sees a [`Model`], [`Tools`] and the store traits of `segno-model`.
 
+mod background;
 mod blobs;
 mod compaction;
 mod coordinator;

@@ -13,14 +13,14 @@ use crate::session::Session;
 use crate::settling::cut_off;
 use crate::take_up::Answers;
 use crate::{
-    Limits, Model, ModelError, ModelRequest, News, Stop, StopKind, StreamEvent, Tools, blobs, fit,
+    Limits, Model, ModelError, ModelRequest, Stop, StopKind, StreamEvent, Tools, blobs, fit,
     recovery, refusal,
 };
 use segno_model::compaction::Settings;
 use segno_model::context::Context;
 use segno_model::record::{
     AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState, StopReason,
-    ToolCall, UserMessage, background_input_id,
+    ToolCall, UserMessage,
 };
 use segno_model::store::{Level, Owner, SessionLog, StoreError};
 use segno_model::{Record, Seq, Standing};
@@ -236,38 +236,20 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
             if reply.calls().next().is_none() {
                 let (end, reason) = end_of_reply(reply.stop);
                 let message = self.fit(&reply).await?.0;
-                return self.end(vec![message], end, reason).await;
+                if end != RunEnd::Completed || !self.awaits() {
+                    return self.end(vec![message], end, reason).await;
+                }
+                self.append(vec![message], Level::Synced).await?;
+                match self.await_news().await? {
+                    Either::First(true) => continue,
+                    Either::First(false) => return self.end(Vec::new(), end, reason).await,
+                    Either::Second(kind) => return self.stopped(kind, Said::default()).await,
+                }
             }
             if let Some(kind) = self.round(reply).await? {
                 return self.stopped(kind, Said::default()).await;
             }
         }
-    }
-
-    /// Tells which effects that went on behind their results have ended, each once: its input's id closes
-    /// it in the state, which every checkpoint carries.
-    async fn tell_news(&mut self) -> Result<(), RunError> {
-        let open = self.session.state().in_force.open_background.clone();
-        if open.is_empty() {
-            return Ok(());
-        }
-        let mut news = self.tools.news(&open).await;
-        news.retain(|news| open.iter().any(|open| open.handle == news.handle));
-        let mut bodies = Vec::new();
-        for News { handle, text } in news {
-            let input_id = Some(background_input_id(&handle));
-            let mut notice = UserMessage { input_id, ..UserMessage::notice("background", text) };
-            while let Err(error) =
-                blobs::store_large(self.session.log_mut(), &mut notice.content).await
-            {
-                self.wait_for_room(error).await?;
-            }
-            bodies.push(Body::Message(Box::new(Message::User(notice))));
-        }
-        if !bodies.is_empty() {
-            self.append(bodies, Level::Written).await?;
-        }
-        Ok(())
     }
 
     /// One step's model call, with its retries; each attempt is announced by a synced `request`.
@@ -433,13 +415,17 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         if !said.is_empty() {
             self.text.clone_from(&said.text);
         }
-        let bodies = self.cut_off(said, StopReason::Stopped).await?.into_iter().collect();
+        let mut bodies: Vec<Body> =
+            self.cut_off(said, StopReason::Stopped).await?.into_iter().collect();
         match kind {
             StopKind::User => {
                 self.note_stopping(kind).await?;
+                self.tools.halt(kind).await;
+                bodies.extend(self.news().await?);
                 self.end(bodies, RunEnd::Stopped, None).await
             }
             StopKind::Shutdown => {
+                self.tools.halt(kind).await;
                 let reason = Some("Segno was shut down".to_owned());
                 self.end(bodies, RunEnd::Suspended, reason).await
             }

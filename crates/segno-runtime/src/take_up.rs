@@ -78,7 +78,9 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         self.wait_for(running, &signal, &asked).await?;
         self.session.expect_open_work();
         self.session.left_open = left_open;
-        let bodies = self.session.pending_recovery();
+        // They are asked while the stop is open: it is one of what they began, too.
+        let mut bodies = self.news().await?;
+        bodies.extend(self.session.pending_recovery());
         self.append_alone(bodies, Level::Synced).await?;
         self.session.expect_nothing();
         self.tools.settled(&self.session.state().in_force).await;
@@ -98,6 +100,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         if let Some(kind) = self.env.stop.kind() {
             return self.stopped(kind, Said::default()).await;
         }
+        self.tell_news().await?;
         let left = self.left();
         match left {
             Left::Answered(stop) => {

@@ -3,7 +3,7 @@
 //! Responsible for: the trait through which effects happen. Must not: contain a tool or a permission
 //! rule.
 
-use crate::Stop;
+use crate::{Stop, StopKind};
 use segno_model::checkpoint::{Background, Checkpoint};
 use segno_model::context::UNKNOWN_OUTCOME;
 use segno_model::record::{Action, Block, Child, Outcome, ReplayClass, Task, ToolCall};
@@ -219,6 +219,16 @@ pub struct News {
     pub handle: String,
     /// What the model is told; not empty.
     pub text: String,
+    /// What is recorded of a subagent beside it; its call is filled in. Never sent to a model.
+    pub child: Option<Box<Child>>,
+}
+
+impl News {
+    /// The end of an effect that was no subagent.
+    #[must_use]
+    pub fn new(handle: &str, text: String) -> Self {
+        Self { handle: handle.to_owned(), text, child: None }
+    }
 }
 
 /// What is shown while a tool runs.
@@ -299,6 +309,23 @@ pub trait Tools: Send + Sync {
     /// good. Asked between steps, and again until it is recorded; each is told once.
     fn news(&self, _open: &[Background]) -> impl Future<Output = Vec<News>> + Send {
         async { Vec::new() }
+    }
+
+    /// Whether a run waits, before it ends, for the end of one of the effects that went on behind their
+    /// results: one that would not outlive this process, when nobody is there who goes on in it.
+    fn awaits(&self, _open: &[Background]) -> bool {
+        false
+    }
+
+    /// Waits until one of those has ended for which [`Tools::awaits`] says so.
+    fn awaited(&self, _open: &[Background]) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
+    /// Asks everything that goes on behind its result in this process, and would not outlive it, to end, and
+    /// waits until it has. A user's stop is on record by then.
+    fn halt(&self, _kind: StopKind) -> impl Future<Output = ()> + Send {
+        async {}
     }
 
     /// Everything but what is open here has its result on disk for good, what [`Tools::establish`] told

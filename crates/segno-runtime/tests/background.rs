@@ -48,12 +48,9 @@ impl Tools for Behind {
         if !self.ended.load(Ordering::SeqCst) {
             return Vec::new();
         }
-        let news = |b: &checkpoint::Background| News {
-            handle: b.handle.clone(),
-            text: format!("{} ended", b.handle),
-        };
+        let news = |b: &checkpoint::Background| News::new(&b.handle, format!("{} ended", b.handle));
         // One that nobody began is not told.
-        let stray = News { handle: "stray".to_owned(), text: "stray ended".to_owned() };
+        let stray = News::new("stray", "stray ended".to_owned());
         open.iter().map(news).chain([stray]).collect()
     }
 

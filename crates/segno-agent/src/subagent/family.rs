@@ -23,9 +23,10 @@ use segno_model::store::{
 };
 use segno_model::{Seq, SessionId};
 use segno_runtime::{
-    CallAt, Event, Finished, Progress, Session, StopHandle, StopKind, ToolOutput, ToolRun,
+    CallAt, Event, Finished, Progress, Session, Stop, StopHandle, StopKind, ToolOutput, ToolRun,
 };
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How many forks of forks are looked through for a child.
 const MAX_ANCESTRY: usize = 32;
@@ -49,6 +50,20 @@ pub(crate) struct Probe {
 }
 
 impl Prepared {
+    /// One that another process began.
+    fn begun(attempt: String, resumed: bool, launch: LaunchRecord) -> Self {
+        let child = launch.child.clone();
+        let who = Who::Child(child.clone());
+        let task = Task { who, prompt: String::new(), timeout: None, background: false };
+        let (at, copy_of, drift) = (CallAt::default(), None, Vec::new());
+        Self { child, attempt, at, launch, resumed, copy_of, drift, task }
+    }
+
+    /// The name under which it goes on behind its result: its child and its attempt.
+    pub(crate) fn handle(&self) -> String {
+        format!("{}.{}", self.child, self.attempt)
+    }
+
     /// What the intent says of it.
     pub(crate) fn probe(&self) -> Probe {
         let Self { attempt, resumed, copy_of, launch, .. } = self;
@@ -266,28 +281,35 @@ impl<N: Nursery> Family<N> {
         drift(then, &now)
     }
 
-    async fn run_now(&self, tools: &Toolbox, prepared: Prepared, run: &ToolRun<'_>) -> ToolOutput {
+    /// The child, with its model, ready for the attempt.
+    async fn open(
+        &self,
+        tools: &Toolbox,
+        prepared: &Prepared,
+    ) -> Result<(Child<N>, N::Model), Box<ToolOutput>> {
+        let refuse = |code: &str, why: &str| Box::new(told::not_started(prepared, code, why));
         if let Some(old) = &prepared.copy_of
-            && let Err(error) = self.copy(&prepared, old).await
+            && let Err(error) = self.copy(prepared, old).await
         {
-            return told::not_started(&prepared, "copy-failed", &error.to_string());
+            return Err(refuse("copy-failed", &error.to_string()));
         }
-        let opened = match prepared.resumed {
-            true => self.reopen(tools, &prepared).await,
-            false => self.bear(tools, &prepared).await,
+        let child = match prepared.resumed {
+            true => self.reopen(tools, prepared).await?,
+            false => self.bear(tools, prepared).await?,
         };
-        let mut child = match opened {
-            Ok(child) => child,
-            Err(output) => return *output,
-        };
-        let model =
-            match self.nursery.connect(&prepared.launch.model, prepared.launch.base_url.as_deref())
-            {
-                Ok(model) => model,
-                Err(why) => return told::not_started(&prepared, "model-missing", &why),
-            };
-        let driven = self.drive(&mut child, &model, &prepared, run).await;
-        self.tell(child, &prepared, driven).await
+        let launch = &prepared.launch;
+        let model = self.nursery.connect(&launch.model, launch.base_url.as_deref());
+        Ok((child, model.map_err(|why| refuse("model-missing", &why))?))
+    }
+
+    async fn work(
+        &self,
+        (mut child, model): (Child<N>, N::Model),
+        prepared: &Prepared,
+        run: &ToolRun<'_>,
+    ) -> ToolOutput {
+        let driven = self.drive(&mut child, &model, prepared, run).await;
+        self.tell(child, prepared, driven).await
     }
 
     /// A new child; nothing of it exists before its first records do.
@@ -315,7 +337,7 @@ impl<N: Nursery> Family<N> {
         };
         set.await
             .map_err(|e| Box::new(told::not_started(prepared, "write-failed", &e.to_string())))?;
-        Ok(self.agent(tools, session, &role))
+        Ok(self.agent(tools, session, &role, !prepared.task.background))
     }
 
     /// A child of a session that this one was forked from stays as it is; a copy of it goes on.
@@ -389,15 +411,23 @@ impl<N: Nursery> Family<N> {
         if let Some(level) = thinking.filter(|level| session.thinking() != Some(level)) {
             session.queue(Body::Thinking(segno_model::record::ThinkingChange { level }));
         }
-        Ok(self.agent(tools, session, &role))
+        Ok(self.agent(tools, session, &role, !prepared.task.background))
     }
 
-    fn agent(&self, tools: &Toolbox, session: Session<LogOf<N::Store>>, role: &Role) -> Child<N> {
+    /// `asks`: whether it may put questions to its parent's person.
+    fn agent(
+        &self,
+        tools: &Toolbox,
+        session: Session<LogOf<N::Store>>,
+        role: &Role,
+        asks: bool,
+    ) -> Child<N> {
         let around = role.around(&self.nursery.surroundings());
         let own = ChildTools {
             session: session.id().clone(),
             actions: self.nursery.actions(session.log()),
             role,
+            asks,
         };
         let mut agent = Agent::new(session, tools.for_child(own), around, self.nursery.world());
         agent.max_requests = Some(MAX_TURNS);
@@ -492,12 +522,8 @@ impl<N: Nursery> Family<N> {
     async fn establish_now(&self, tools: &Toolbox, action: &Action) -> Option<ToolOutput> {
         let probe: Probe = serde_json::from_str(action.probe.as_ref()?.get()).ok()?;
         let Probe { attempt, resumed, launch } = probe;
-        let task =
-            Task { who: Who::Child(launch.child.clone()), prompt: String::new(), timeout: None };
         let at = CallAt { seq: action.call_seq, index: 0 };
-        let child = launch.child.clone();
-        let (copy_of, drift) = (None, Vec::new());
-        let prepared = Prepared { child, attempt, at, launch, resumed, copy_of, drift, task };
+        let prepared = Prepared { at, ..Prepared::begun(attempt, resumed, launch) };
         for _ in 0..TRIES {
             let held = match self.nursery.store().open(&prepared.child).await {
                 Ok(held) => held,
@@ -521,6 +547,45 @@ impl<N: Nursery> Family<N> {
             });
         }
         Some(told::unknown(&prepared, "somebody else makes it again and again"))
+    }
+
+    /// What became of an attempt that went on behind its result in a process that is gone.
+    async fn end_of_now(&self, tools: &Toolbox, handle: &str) -> Option<ToolOutput> {
+        let store = self.nursery.store();
+        let unknown = |why: &StoreError| {
+            let text = format!("What became of the subagent {handle} cannot be told now: {why}.");
+            Some(ToolOutput::new(text, true, segno_model::record::Outcome::Unknown))
+        };
+        let parts = handle.split_once('.');
+        let parts = parts.and_then(|(child, at)| Some((SessionId::parse(child).ok()?, at)));
+        let Some((child, attempt)) = parts else {
+            return unknown(&StoreError::refused("that names none"));
+        };
+        match self.look_up(&child).await {
+            Ok((_, owner)) if owner != self.parent => return Some(told::elsewhere(&child)),
+            Err((code, _)) if code == "not-found" => {
+                // Whoever was to make it is gone: its parent's lock is ours.
+                return Some(told::never_started(&child, attempt));
+            }
+            Ok(_) | Err(_) => {}
+        }
+        let held = match store.open(&child).await {
+            Ok(held) => held,
+            // Somebody goes on with it: its end is still to come.
+            Err(StoreError::Held(_)) => return None,
+            Err(error) => return unknown(&error),
+        };
+        let opened = match held.judge().await {
+            Ok(Judged::Sound(opened)) => opened,
+            Ok(Judged::Damaged(_)) => return unknown(&StoreError::refused("its log is damaged")),
+            Err(error) => return unknown(&error),
+        };
+        let launch = match launch_of(opened.log.header(), &child, &self.parent) {
+            Ok(launch) => launch,
+            Err(why) => return unknown(&StoreError::Refused(why.to_string())),
+        };
+        let prepared = Prepared::begun(attempt.to_owned(), false, launch);
+        Some(self.settle(tools, &prepared, opened).await)
     }
 
     /// Makes sure that nobody starts the child any more: it is made here, by the one creation that can
@@ -580,7 +645,7 @@ impl<N: Nursery> Family<N> {
         let mut session = Session::resume(opened, self.nursery.world().clock);
         let state = RunState::Stopping { parked: Vec::new() };
         session.set(Body::Run(Run { run, state })).await?;
-        let mut agent = self.agent(tools, session, &role.unwrap_or_else(Role::general));
+        let mut agent = self.agent(tools, session, &role.unwrap_or_else(Role::general), false);
         let (_, stop) = StopHandle::new();
         let name = ModelRef::default();
         agent.take_up(&nobody, &name, &stop, &mut ()).await.map(|_| ())
@@ -622,7 +687,7 @@ fn short(arguments: &str) -> String {
     line.replace(['\n', '\r'], " ")
 }
 
-impl<N: Nursery> Subagents for Family<N> {
+impl<N: Nursery + 'static> Subagents for Family<N> {
     fn roles(&self) -> &Roles {
         &self.roles
     }
@@ -642,7 +707,32 @@ impl<N: Nursery> Subagents for Family<N> {
         prepared: Prepared,
         run: &'a ToolRun<'a>,
     ) -> Boxed<'a, ToolOutput> {
-        Box::pin(self.run_now(tools, prepared, run))
+        Box::pin(async move {
+            match self.open(tools, &prepared).await {
+                Ok(child) => self.work(child, &prepared, run).await,
+                Err(output) => *output,
+            }
+        })
+    }
+
+    fn begin<'a>(
+        self: Arc<Self>,
+        tools: &'a Toolbox,
+        prepared: Prepared,
+        stop: Stop,
+    ) -> Boxed<'a, Result<Boxed<'static, ToolOutput>, ToolOutput>> {
+        Box::pin(async move {
+            let child = self.open(tools, &prepared).await.map_err(|output| *output)?;
+            let work: Boxed<'static, ToolOutput> = Box::pin(async move {
+                let run = ToolRun { stop, progress: &|_| {} };
+                self.work(child, &prepared, &run).await
+            });
+            Ok(work)
+        })
+    }
+
+    fn end_of<'a>(&'a self, tools: &'a Toolbox, handle: &'a str) -> Boxed<'a, Option<ToolOutput>> {
+        Box::pin(self.end_of_now(tools, handle))
     }
 
     fn establish<'a>(&'a self, tools: &'a Toolbox, action: &'a Action) -> Boxed<'a, ToolOutput> {

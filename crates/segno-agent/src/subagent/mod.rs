@@ -1,10 +1,11 @@
 //! Subagents: sessions that a call of another session starts, and that later calls continue.
 //!
 //! Responsible for: who a child can be (`role`), understanding a call (`task`), launching, continuing and
-//! running a child (`family`), what is left of one that died (`traces`), and what the parent is told
+//! running a child (`family`), those that work beside their parent's turns (`beside`), what is left of one that died (`traces`), and what the parent is told
 //! (`told`). Must not: name a concrete store or provider, or grant a child what its parent may not do.
 
 mod asker;
+mod beside;
 mod family;
 mod launch;
 pub mod role;
@@ -13,6 +14,8 @@ mod told;
 mod traces;
 
 pub(crate) use asker::ChildAsker;
+pub(crate) use beside::Beside;
+pub use beside::MAX_BESIDE;
 pub use family::Family;
 pub use role::{Role, Roles};
 pub use task::MAX_TURNS;
@@ -23,11 +26,12 @@ use segno_model::SessionId;
 use segno_model::compaction::{Settings, Window};
 use segno_model::record::{Action, LaunchRecord, ModelRef};
 use segno_model::store::{LogOf, SessionStore};
-use segno_runtime::{CallAt, Model, ToolOutput, ToolRun};
+use segno_runtime::{CallAt, Model, Stop, ToolOutput, ToolRun};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use task::Task;
 
 /// A future behind a pointer: a child's tools are a parent's, so their types would contain themselves.
@@ -37,6 +41,8 @@ pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) fn rejected(at: CallAt, sentence: &str) -> ToolOutput {
     told::rejected(at, None, "arguments", sentence)
 }
+
+pub(crate) use told::{not_started, started};
 
 /// What a family needs of the world around it.
 pub trait Nursery: Send + Sync {
@@ -108,6 +114,19 @@ pub(crate) trait Subagents: Send + Sync {
         prepared: Prepared,
         run: &'a ToolRun<'a>,
     ) -> Boxed<'a, ToolOutput>;
+
+    /// The same without waiting: the child is there, or refused, when this returns, and the work that it gives
+    /// comes to what [`Subagents::run`] does. `stop` ends it.
+    fn begin<'a>(
+        self: Arc<Self>,
+        tools: &'a Toolbox,
+        prepared: Prepared,
+        stop: Stop,
+    ) -> Boxed<'a, Result<Boxed<'static, ToolOutput>, ToolOutput>>;
+
+    /// What became of one that worked beside its parent in a process that is gone; nothing as long as somebody
+    /// works on it.
+    fn end_of<'a>(&'a self, tools: &'a Toolbox, handle: &'a str) -> Boxed<'a, Option<ToolOutput>>;
 
     /// Finds out what became of a call whose result is missing; never runs a child.
     fn establish<'a>(&'a self, tools: &'a Toolbox, action: &'a Action) -> Boxed<'a, ToolOutput>;

@@ -131,6 +131,24 @@ fn ended(prepared: &Prepared, traces: &Traces, ending: &Ending) -> Child {
     Child { attempt: Some(Box::new(attempt)), ..record }
 }
 
+/// The result of a call whose child works beside its parent's turns.
+pub(crate) fn started(prepared: &Prepared) -> ToolOutput {
+    let (role, child) = (&prepared.launch.role.name, &prepared.child);
+    ToolOutput::done(format!(
+        "The subagent {role} works in the background, id {child}. Its end comes as a message by itself: go on with \
+         something else, or end your turn."
+    ))
+}
+
+/// Nobody works on a child whose call returned at once, and it lies below another session.
+pub(super) fn elsewhere(child: &SessionId) -> ToolOutput {
+    let text = format!(
+        "The subagent {child} worked for the session that this one is a copy of; what became of it is on record there. \
+         `resume` with its id continues a copy of it."
+    );
+    ToolOutput::new(text, true, Outcome::Unknown)
+}
+
 /// The result of a call that was not begun: nothing of any child has changed.
 pub(super) fn rejected(
     at: CallAt,
@@ -142,9 +160,15 @@ pub(super) fn rejected(
 }
 
 /// The result of a call whose intent is on record and that was certainly not begun.
-pub(super) fn not_started(prepared: &Prepared, code: &str, sentence: &str) -> ToolOutput {
+pub(crate) fn not_started(prepared: &Prepared, code: &str, sentence: &str) -> ToolOutput {
     let Prepared { attempt, child, .. } = prepared;
     not_begun(attempt, Some(child), (Outcome::NotRun, code), sentence)
+}
+
+/// The end of a child in the background that its process did not come to making.
+pub(super) fn never_started(child: &SessionId, attempt: &str) -> ToolOutput {
+    let sentence = format!("The subagent {child} was never started.");
+    not_begun(attempt, Some(child), (Outcome::NotRun, "never-started"), &sentence)
 }
 
 fn not_begun(

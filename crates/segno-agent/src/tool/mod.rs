@@ -54,7 +54,8 @@ use segno_model::checkpoint::{Background, Checkpoint};
 use segno_model::context::UNKNOWN_OUTCOME;
 use segno_model::record::{Action, Outcome, RESTORE, ReplayClass, ToolCall};
 use segno_runtime::{
-    Answer, Begun, News, Settlement, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools, Verdict,
+    Answer, Begun, News, Settlement, StopKind, ToolOutput, ToolPlan, ToolRun, ToolSpec, Tools,
+    Verdict,
 };
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -209,7 +210,7 @@ impl Toolbox {
         let supervision = own.actions.zip(supervisor.clone());
         let supervision =
             supervision.map(|(actions, supervisor)| Supervision { actions, supervisor });
-        let asker = self.gate.asker.clone().map(|asker| -> Arc<dyn Asker> {
+        let asker = self.gate.asker.clone().filter(|_| own.asks).map(|asker| -> Arc<dyn Asker> {
             Arc::new(ChildAsker::new(asker, &own.role.name, Arc::clone(asking)))
         });
         let (host, servers, asking) = (host.clone(), servers.clone(), Arc::clone(asking));
@@ -250,6 +251,17 @@ impl Toolbox {
     fn has(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.iter().any(|tool| tool == name))
             && (name != task::NAME || self.tasks.is_there())
+    }
+
+    /// Somebody goes on in this process when a run has ended: it does not wait for subagents in the background.
+    pub fn stay(&self) {
+        self.tasks.set_stays(true);
+    }
+
+    /// How many subagents work in the background in this process.
+    #[must_use]
+    pub fn subagents_beside(&self) -> usize {
+        self.tasks.beside().working()
     }
 
     /// The permission mode in force.
@@ -437,7 +449,14 @@ impl Toolbox {
                 return ran.ok_or_else(nothing);
             }
             (Request::Background(args), Some(commands)) => {
-                return commands.background(args, &run.stop).await;
+                if let Some(output) = self.tasks.look_at(args, &run.stop).await {
+                    return Ok(output);
+                }
+                let mut output = commands.background(args, &run.stop).await?;
+                if args.handle.is_none() {
+                    output.content.extend(self.tasks.list());
+                }
+                return Ok(output);
             }
             _ => {}
         }
@@ -553,15 +572,35 @@ impl Tools for Toolbox {
     }
 
     async fn news(&self, open: &[Background]) -> Vec<News> {
-        match &self.commands {
-            Some(commands) => commands.news(open).await,
-            None => Vec::new(),
+        let (children, others) = split(open);
+        let mut news = self.tasks.news(self, &children).await;
+        if let Some(commands) = &self.commands {
+            news.extend(commands.news(&others).await);
         }
+        news
+    }
+
+    fn awaits(&self, open: &[Background]) -> bool {
+        self.tasks.awaits(&split(open).0)
+    }
+
+    async fn awaited(&self, open: &[Background]) {
+        self.tasks.awaited(&split(open).0).await;
+    }
+
+    async fn halt(&self, kind: StopKind) {
+        self.tasks.halt(kind).await;
     }
 
     async fn run(&self, call: &ToolCall, run: ToolRun<'_>) -> ToolOutput {
         self.execute(call, &run).await.unwrap_or_else(|error| error.output(&self.workspace))
     }
+}
+
+/// The subagents among what goes on in the background, and the commands.
+fn split(open: &[Background]) -> (Vec<&Background>, Vec<Background>) {
+    let (children, others): (Vec<_>, Vec<_>) = open.iter().partition(|b| b.tool == task::NAME);
+    (children, others.into_iter().cloned().collect())
 }
 
 /// What is told of an effect that nobody knows anything about.
@@ -653,6 +692,6 @@ fn key(call: &ToolCall) -> ToolCallKey {
 }
 
 /// A poisoned lock's data is still whole: every change under these locks is one assignment.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

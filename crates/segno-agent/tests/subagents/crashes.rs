@@ -72,7 +72,7 @@ async fn check(scene: &Scene, label: &str) -> Vec<AttemptStatus> {
 }
 
 /// Kills the parent after so many steps of `words`, then takes up what is left; false when it was over.
-async fn killed(scene: Scene, words: &str, polls: usize, power: bool) -> (Scene, bool) {
+pub(crate) async fn killed(scene: Scene, words: &str, polls: usize, power: bool) -> (Scene, bool) {
     let parent = match scene.resume().await {
         Some(parent) => parent,
         None => scene.begin().await,
@@ -92,7 +92,7 @@ async fn killed(scene: Scene, words: &str, polls: usize, power: bool) -> (Scene,
 }
 
 /// Takes the parent's work up as another process; recovery never asks a child's model.
-async fn taken_up(scene: &Scene, label: &str) {
+pub(crate) async fn taken_up(scene: &Scene, label: &str) {
     let Some(mut parent) = scene.resume().await else { return };
     let (asked, intents) = (scene.player.of_children(), intents(scene).await);
     let taken = parent.take_up(&scene.player, &model_ref(), &Stop::never(), &mut ()).await;

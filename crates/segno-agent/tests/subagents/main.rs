@@ -2,6 +2,7 @@
 //! function.
 #![allow(clippy::unwrap_used)]
 
+mod background;
 mod continuing;
 mod crashes;
 mod scene;

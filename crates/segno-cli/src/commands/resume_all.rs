@@ -17,7 +17,7 @@ use segno_model::finding::Finding;
 use segno_model::record::{Policy, RunEnd};
 use segno_model::store::{Clock as _, SessionStore as _};
 use segno_model::{SessionId, Standing};
-use segno_runtime::{Coordinator, Finished, Stop};
+use segno_runtime::{Coordinator, Finished, Stop, StopKind, Tools as _};
 use segno_store::SystemClock;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -268,7 +268,9 @@ async fn one(
     let model = choice.connect(&engine.credentials)?;
     let mode = engine.mode(args)?;
     let mut agent = engine.agent(session, mode, None);
-    let finished = agent.take_up(&model, &choice.model, stop, &mut ()).await?;
+    let finished = agent.take_up(&model, &choice.model, stop, &mut ()).await;
+    agent.tools.halt(StopKind::Shutdown).await;
+    let finished = finished?;
     let Some(finished) = finished else { return Ok(None) };
     let findings = agent.session.findings().to_vec();
     let trouble = if finished.end == RunEnd::Completed {

@@ -19,7 +19,7 @@ use segno_agent::tool::Toolbox;
 use segno_model::SessionId;
 use segno_model::record::{Block, Body, PolicyChange, UserMessage};
 use segno_model::store::SessionStore as _;
-use segno_runtime::{Finished, Observer, Session};
+use segno_runtime::{Finished, Observer, Session, StopKind, Tools as _};
 use segno_store::{SystemClock, this_process};
 use std::io::IsTerminal as _;
 
@@ -246,6 +246,8 @@ impl OneRun<'_> {
             Work::TakeUp => agent.take_up(self.model, name, &stop, observer).await,
         };
         self.signals.end_turn();
+        // A run that did not end well waits for nobody.
+        agent.tools.halt(StopKind::Shutdown).await;
         let nothing = || {
             CliError::failed("Nothing was interrupted in this session.")
                 .next("Say something new: segno run --session SESSION PROMPT")

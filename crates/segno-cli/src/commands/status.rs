@@ -1,12 +1,14 @@
-//! `segno status`: supervised commands of all sessions: what still runs, and what nobody was told of yet.
+//! `segno status`: supervised commands of all sessions: what still runs, and what nobody was told of yet; and the
+//! subagents that work.
 //!
-//! Responsible for: one line per command, whose it is and until when it may run, and ending one on
+//! Responsible for: one line per command and per subagent, whose it is and until when it may run, and ending one on
 //! request. Must not: conclude anything that would keep a command from starting, or remove a file.
 
 use super::Workplace;
 use crate::args::StatusArgs;
 use crate::error::{CliError, ExitCode};
 use crate::listing::short_ids;
+use crate::sessions::Entry;
 use crate::stores::Stores;
 use crate::terminal::table::{Column, Table, age};
 use crate::terminal::{Screen, Text, Tone, clean};
@@ -62,16 +64,45 @@ pub async fn status(
         }
         return Ok(ExitCode::Done);
     }
+    let subagents = working(place, only.as_ref()).await?;
     if args.json {
         let commands: Vec<Value> = commands.iter().map(Command::json).collect();
-        screen.json(&json!({"version": 1, "commands": commands}));
+        let subagents: Vec<Value> = subagents.iter().map(subagent_json).collect();
+        screen.json(&json!({"version": 1, "commands": commands, "subagents": subagents}));
         return Ok(ExitCode::Done);
     }
     if commands.is_empty() {
         screen.line("No command runs.");
     }
     screen.lines(lines(&commands, screen.look().columns));
+    screen.lines(subagents.iter().map(subagent_line));
     Ok(ExitCode::Done)
+}
+
+/// The subagents that a process works on, of one session or of all.
+async fn working(place: &Workplace, only: Option<&SessionId>) -> Result<Vec<Entry>, CliError> {
+    let mut entries = place.stores.entries(place.now()).await?;
+    entries.retain(|entry| {
+        let of = |id: &SessionId| entry.id == *id || entry.parent.as_deref() == Some(id.as_str());
+        entry.is_child && entry.pid.is_some() && only.is_none_or(of)
+    });
+    Ok(entries)
+}
+
+fn subagent_json(entry: &Entry) -> Value {
+    json!({
+        "id": entry.id,
+        "session": entry.parent,
+        "pid": entry.pid,
+        "prompt": entry.first_prompt,
+    })
+}
+
+fn subagent_line(entry: &Entry) -> Text {
+    let of = entry.parent.as_deref().unwrap_or("another session");
+    let prompt = entry.first_prompt.as_deref().unwrap_or("(nothing was asked)");
+    let prompt = clean::cut(&clean::line(prompt), SHOWN);
+    Text::line(Tone::Plain, &format!("subagent {} of {of} works: {prompt}", entry.id))
 }
 
 /// What a person who starts a session is told: the commands that run, whosever they are.

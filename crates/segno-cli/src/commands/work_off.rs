@@ -18,7 +18,7 @@ use segno_model::SessionId;
 use segno_model::inbox::{InputBody, NewInput};
 use segno_model::record::RunEnd;
 use segno_model::store::SessionStore as _;
-use segno_runtime::Session;
+use segno_runtime::{Session, StopKind, Tools as _};
 use segno_store::{SystemClock, this_process};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -130,6 +130,7 @@ async fn sitting(
         let stop = signals.begin_turn();
         let finished = agent.prompt(&model, &choice.model, input, &stop, &mut ()).await;
         signals.end_turn();
+        agent.tools.halt(StopKind::Shutdown).await;
         // What waits behind a run that did not end well is not tried one after the other.
         if finished?.end != RunEnd::Completed || signals.is_leaving() {
             return Ok(None);

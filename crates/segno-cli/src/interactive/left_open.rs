@@ -106,7 +106,7 @@ impl Interactive<'_> {
         self.screen.flush();
     }
 
-    fn note(&mut self, said: &str) {
+    pub(super) fn note(&mut self, said: &str) {
         self.screen.line(Text::line(Tone::Dim, said));
         self.screen.flush();
     }

@@ -33,6 +33,7 @@ use crate::stores::Log;
 use crate::terminal::entry::Line;
 use crate::terminal::prompt::{Prompt, Setup, editor_command};
 use crate::terminal::quiet::Quiet;
+use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_agent::Agent;
 use segno_agent::permission::Mode;
@@ -40,7 +41,7 @@ use segno_agent::provider::Provider;
 use segno_agent::tool::Toolbox;
 use segno_model::record::{Block, RunEnd, UserMessage};
 use segno_model::store::Clock as _;
-use segno_runtime::{ModelError, ModelErrorKind, Session};
+use segno_runtime::{ModelError, ModelErrorKind, Session, StopKind, Tools as _};
 use segno_store::SystemClock;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -190,6 +191,7 @@ impl<'a> Interactive<'a> {
                 break;
             }
         }
+        self.end_subagents().await;
         Ok(self.farewell())
     }
 
@@ -294,6 +296,10 @@ impl<'a> Interactive<'a> {
             }
             Err(error) => CliError::from(error).print(self.screen),
         }
+        let beside = self.agent.tools.subagents_beside();
+        if beside > 0 {
+            self.note(&format!("In the background: {}.", plural(beside, "subagent")));
+        }
         if SystemClock.now().0 - began.0 > LONG_TURN_MS {
             self.screen.bell();
         }
@@ -346,6 +352,18 @@ impl<'a> Interactive<'a> {
     }
 
     /// The last lines: how to come back, if there is something to come back to.
+    /// Subagents in the background end with the session's process; the next one tells of them.
+    async fn end_subagents(&mut self) {
+        let beside = self.agent.tools.subagents_beside();
+        if beside > 0 {
+            let which = plural(beside, "subagent");
+            self.note(&format!(
+                "In the background: {which}; interrupted now, and told when this session goes on."
+            ));
+            self.agent.tools.halt(StopKind::Shutdown).await;
+        }
+    }
+
     fn farewell(self) -> ExitCode {
         if self.agent.session.is_durable() {
             let command = self.resume_command();
@@ -372,6 +390,7 @@ impl<'a> Interactive<'a> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone_from(&self.engine.cwd);
+        self.end_subagents().await;
         self.agent = seat(&self.engine, &self.keyboard, &self.signals, arrival.session, self.mode);
         self.choice = arrival.choice;
         self.model = arrival.model;
@@ -407,7 +426,9 @@ fn seat(
 ) -> Agent<Log, Toolbox> {
     let config = engine.stores.home.config.clone();
     let asker = TerminalAsker::new(keyboard.clone(), signals.clone(), config);
-    engine.agent(session, mode, Some(Arc::new(asker)))
+    let agent = engine.agent(session, mode, Some(Arc::new(asker)));
+    agent.tools.stay();
+    agent
 }
 
 fn open_prompt(

@@ -449,9 +449,8 @@ impl Tools for Outside {
     }
 
     async fn news(&self, open: &[segno_model::checkpoint::Background]) -> Vec<News> {
-        let ended = |b: &segno_model::checkpoint::Background| News {
-            handle: b.handle.clone(),
-            text: format!("{} has ended", b.handle),
+        let ended = |b: &segno_model::checkpoint::Background| {
+            News::new(&b.handle, format!("{} has ended", b.handle))
         };
         open.iter().map(ended).collect()
     }

@@ -194,13 +194,13 @@ impl Commands {
         let mut news = Vec::new();
         for Background { handle, .. } in open {
             let Some(dir) = ActionDir::named(&self.supervision.actions, handle) else {
-                news.push(News { handle: handle.clone(), text: told::unknown_handle(handle) });
+                news.push(News::new(handle, told::unknown_handle(handle)));
                 continue;
             };
             // Its supervisor had the claim before it became a background command, or there is nothing.
             let standing = judge(&Facts { here: true, ..dir.look(true) });
             if standing != Standing::Running {
-                news.push(News { handle: handle.clone(), text: told::ended(&dir, standing) });
+                news.push(News::new(handle, told::ended(&dir, standing)));
             }
         }
         news
