@@ -8,6 +8,8 @@ use std::process::Command;
 
 /// Crash states that are looked at in CI.
 const STATES: u64 = 2_000_000;
+/// The same of a parent with its child.
+const FAMILY_STATES: u64 = 20_000;
 /// Seeds that are tried in CI.
 const SEEDS: u64 = 20_000;
 /// How often two processes take turns at most in CI.
@@ -30,7 +32,12 @@ const LONG: &[&str] = &["-p", "segno-cli", "--test", "long"];
 pub(crate) fn crash(root: &Path, args: &[String]) -> Result<String, String> {
     let given =
         options(args, &[("--states", "SEGNO_CRASH_STATES"), ("--only", "SEGNO_CRASH_ONLY")])?;
-    run(root, (PROOF, "states::"), given, ("SEGNO_CRASH_STATES", STATES))
+    let only_one = given.iter().any(|(name, _)| *name == "SEGNO_CRASH_ONLY");
+    let said = run(root, (PROOF, "states::"), given, ("SEGNO_CRASH_STATES", STATES))?;
+    if only_one {
+        return Ok(said);
+    }
+    run(root, (CLI, "family_states::"), Vec::new(), ("SEGNO_CRASH_FAMILY", FAMILY_STATES))
 }
 
 /// `simulate [--seeds N] [--seed N]`.

@@ -7,10 +7,12 @@
 mod effects;
 mod show;
 mod stage;
+mod subagent;
 mod verdict;
 
 pub use effects::{Command, Edit, Stop};
 pub use stage::{Died, Ended, Process, Stage};
+pub use subagent::Subagent;
 pub use verdict::{Check, Evidence, Resumed, judge};
 
 use crate::error::CliError;
@@ -35,6 +37,7 @@ pub async fn experiment(stage: &mut Stage, screen: &mut Screen) -> Result<bool, 
     let command = effects::command(stage, &mut tell).await?;
     let edit = effects::edit(stage, &mut tell).await?;
     let stop = effects::stop(stage, &mut tell).await?;
+    let subagent = subagent::subagent(stage, &mut tell).await?;
     let evidence = Evidence {
         code: stage.code.clone(),
         first: session.died,
@@ -46,6 +49,7 @@ pub async fn experiment(stage: &mut Stage, screen: &mut Screen) -> Result<bool, 
         command,
         edit,
         stop,
+        subagent,
         violations: stage.violations(),
     };
     let checks = judge(&evidence);

@@ -167,6 +167,10 @@ fn summary(body: &Body) -> String {
         Body::Request(_) => "about to ask the model".to_owned(),
         Body::Environment(_) => "what the agent finds around it".to_owned(),
         Body::Action(action) => format!("about to run {}", action.tool),
+        Body::Child(child) => match &child.attempt {
+            Some(attempt) => format!("subagent: {}", attempt.detail.as_deref().unwrap_or("ended")),
+            None => "a subagent begins".to_owned(),
+        },
         Body::Tip(_) => "where the next message goes".to_owned(),
         Body::Session(_) => "the log begins".to_owned(),
         _ => String::new(),

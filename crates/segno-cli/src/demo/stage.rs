@@ -9,7 +9,9 @@ use segno_model::record::{Body, Header, Message, Run, RunState};
 use segno_model::store::{Clock as _, ForkPoint, Ids as _, Scanned, SessionStore as _};
 use segno_model::{Record, Seq, SessionId};
 use segno_store::{FileStore, RealDisk, SystemClock, UuidIds};
-use segno_testkit::scripted_model::demo::{CODE_FILE, DEMO_SCRIPT, code_file};
+use segno_testkit::scripted_model::demo::{
+    CODE_FILE, DEMO_SCRIPT, SIGN_FILE, code_file, sign_file,
+};
 use segno_testkit::scripted_model::{Delivery, ScriptedModel};
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -369,6 +371,42 @@ impl Stage {
 
     fn notes(&self) -> PathBuf {
         self.repository().join("notes.txt")
+    }
+
+    /// Writes a file with a random sign for a subagent to read; gives the sign.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn write_sign(&self) -> Result<String, CliError> {
+        let sign = random_code();
+        std::fs::write(self.sign(), sign_file(&sign)).map_err(not_written)?;
+        Ok(sign)
+    }
+
+    /// Deletes that file.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn delete_sign(&self) -> Result<(), CliError> {
+        std::fs::remove_file(self.sign()).map_err(not_written)
+    }
+
+    /// Whether it is there.
+    #[must_use]
+    pub fn sign_exists(&self) -> bool {
+        self.sign().exists()
+    }
+
+    fn sign(&self) -> PathBuf {
+        self.repository().join(SIGN_FILE)
+    }
+
+    /// A session's subagents.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub fn children(&self, id: &SessionId) -> Result<Vec<SessionId>, CliError> {
+        Ok(self.store.children_now(id)?.into_iter().map(|child| child.id).collect())
     }
 
     /// Presses Ctrl-C, and waits for the end; gives the exit code.

@@ -5,9 +5,11 @@
 
 use super::effects::{Command, Edit, Stop};
 use super::stage::Died;
+use super::subagent::Subagent;
 use crate::error::ExitCode;
+use segno_model::record::AttemptStatus;
 use segno_testkit::scripted_model::demo::{
-    COMMAND_ENDED, EDIT_MADE, EDIT_NOT_MADE, UNKNOWN_ANSWER, answer,
+    COMMAND_ENDED, EDIT_MADE, EDIT_NOT_MADE, UNKNOWN_ANSWER, answer, sign_answer,
 };
 
 /// SIGKILL: it cannot be caught, so nothing can be tidied up.
@@ -40,6 +42,8 @@ pub struct Evidence {
     pub edit: Edit,
     /// Processes 10 and 11, and the command that was stopped.
     pub stop: Stop,
+    /// Processes 12 and 13, and the subagent that worked in both.
+    pub subagent: Subagent,
     /// Everything that the server refused, in words.
     pub violations: Vec<String>,
 }
@@ -115,6 +119,7 @@ pub fn judge(evidence: &Evidence) -> Vec<Check> {
         ),
     ];
     checks.extend(judge_effects(evidence));
+    checks.extend(judge_subagent(&evidence.subagent));
     checks.push(check(evidence.violations.is_empty(), refusals(&evidence.violations)));
     checks
 }
@@ -141,6 +146,24 @@ fn judge_effects(evidence: &Evidence) -> [Check; 4] {
                 && stop.journal_after == stop.journal
                 && stop.answer.contains("stopped"),
             "what the user stopped stayed stopped, and the model was told so",
+        ),
+    ]
+}
+
+fn judge_subagent(subagent: &Subagent) -> [Check; 2] {
+    let check = |holds, sentence: &str| Check { holds, sentence: sentence.to_owned() };
+    let told = [AttemptStatus::Interrupted, AttemptStatus::Completed];
+    [
+        check(
+            subagent.died.signal == Some(SIGKILL)
+                && subagent.children == 1
+                && subagent.prompts == 2
+                && subagent.statuses == told,
+            "a subagent whose process was killed was told as interrupted, and not started a second time",
+        ),
+        check(
+            subagent.answer == sign_answer(&subagent.sign) && !subagent.file_was_there,
+            "it was continued, and knew what it had read before the kill, with the file gone",
         ),
     ]
 }
@@ -197,6 +220,15 @@ mod tests {
                 answer: "The tool says: stopped by the user.".to_owned(),
                 journal_after: "begun\n".to_owned(),
             },
+            subagent: Subagent {
+                died: Died { pid: 12, signal: Some(9) },
+                sign: "D0C".to_owned(),
+                children: 1,
+                prompts: 2,
+                statuses: vec![AttemptStatus::Interrupted, AttemptStatus::Completed],
+                answer: sign_answer("D0C"),
+                file_was_there: false,
+            },
             violations: Vec::new(),
         }
     }
@@ -205,7 +237,7 @@ mod tests {
     #[test]
     fn only_a_whole_success_is_one() {
         assert!(judge(&good()).iter().all(|check| check.holds));
-        let wrongs: [fn(&mut Evidence); 28] = [
+        let wrongs: [fn(&mut Evidence); 34] = [
             |e| e.code = "OTHER".to_owned(),
             |e| e.first.signal = None,
             |e| e.first.pid = 2,
@@ -233,6 +265,12 @@ mod tests {
             |e| e.stop.journal.push_str("finished\n"),
             |e| e.stop.answer = COMMAND_ENDED.to_owned(),
             |e| e.stop.journal_after.push_str("finished\n"),
+            |e| e.subagent.died.signal = None,
+            |e| e.subagent.children = 2,
+            |e| e.subagent.prompts = 1,
+            |e| e.subagent.statuses.truncate(1),
+            |e| e.subagent.answer = UNKNOWN_ANSWER.to_owned(),
+            |e| e.subagent.file_was_there = true,
             |e| e.violations = vec!["roles".to_owned()],
         ];
         for (number, wrong) in wrongs.iter().enumerate() {

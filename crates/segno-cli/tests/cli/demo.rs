@@ -37,16 +37,16 @@ fn pids(out: &str) -> Vec<&str> {
     pids
 }
 
-/// Covers: G1, G4, G6, G7, G9, G10, SD2.
+/// Covers: G1, G4, G6, G7, G9, G10, SD2, RS7.
 #[test]
 fn the_experiment_succeeds_with_nothing_of_the_users_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let Ran { code, out, err } = demo(&[], dir.path()).output().unwrap().into();
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
     assert!(out.contains("The session survived.") && !out.contains('✗'), "{out}");
-    assert_eq!(out.matches("ended by signal 9").count(), 4, "{out}");
+    assert_eq!(out.matches("ended by signal 9").count(), 5, "{out}");
     let pids = pids(&out);
-    assert_eq!(pids.len(), 11, "{pids:?}");
+    assert_eq!(pids.len(), 13, "{pids:?}");
     assert!(!out.contains('\x1b'), "no colours in a pipe");
     assert_eq!(left_in(&dir.path().join("tmp")), [] as [std::path::PathBuf; 0]);
     assert!(!dir.path().join("user/sessions").exists(), "the user's own sessions are elsewhere");

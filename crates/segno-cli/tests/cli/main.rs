@@ -5,6 +5,7 @@
 mod answers;
 mod args;
 mod binary;
+mod bundle;
 mod cases;
 mod check;
 mod clean;
@@ -17,6 +18,7 @@ mod erase;
 mod error;
 mod export;
 mod export_html;
+mod family_states;
 mod finding;
 mod first_minute;
 mod honesty;

@@ -4,9 +4,9 @@ use crate::json_page::{example, same_shape};
 use crate::place::{PATIENCE, Place, Ran, signal, wait};
 use rustix::process::Signal;
 use segno_model::SessionId;
-use segno_model::record::{AttemptStatus, Body, Message};
+use segno_model::record::{AttemptStatus, Body, Message, RunState};
 use segno_model::store::{ListedChild, Scanned, SessionStore as _, StoreError};
-use segno_testkit::scripted_model::{Delivery, Recorded};
+use segno_testkit::scripted_model::{Delivery, Recorded, Turn};
 use std::process::Child;
 
 /// A parent that gives a task and continues a child by its id; children are told apart by their role.
@@ -52,8 +52,12 @@ otherwise
     )
 }
 
-fn place(fault: &str, late: &str) -> Place {
-    let place = Place::new(&script(fault, late));
+pub(crate) fn place(fault: &str, late: &str) -> Place {
+    with_scout(Place::new(&script(fault, late)))
+}
+
+/// With a role of that name.
+pub(crate) fn with_scout(place: Place) -> Place {
     let agents = place.file(".segno/agents");
     std::fs::create_dir_all(&agents).unwrap();
     let role = "---\nname: scout\ndescription: it scouts\n---\nYou scout.\n";
@@ -61,7 +65,7 @@ fn place(fault: &str, late: &str) -> Place {
     place
 }
 
-fn children(place: &Place) -> Vec<ListedChild> {
+pub(crate) fn children(place: &Place) -> Vec<ListedChild> {
     place.sessions().iter().flat_map(|id| wait(place.store().children(id)).unwrap()).collect()
 }
 
@@ -276,35 +280,174 @@ fn a_person_goes_on_with_a_child() {
     assert!(after.contains(r#""name":"segno.allow_drift","data":["agent-drift"]"#), "{after}");
 }
 
-/// Two processes go on with one child at once, again and again: one wins, the other is told that it is held,
-/// and nothing of the two mixes. Covers: G5, LE18, RS22.
-#[test]
-fn two_processes_hammer_one_child() {
-    let place = place("", "");
-    place.done(&["--permission", "all", "give it"]);
-    let id = children(&place).remove(0).id;
-    let me = id.to_string();
-    let url = place.server.url();
-    let (mut won, mut held) = (0, 0);
-    for round in 0..6 {
-        let prompt = format!("go on {round}");
-        let go = || {
-            let args = ["resume", &me, "--base-url", &url, "--", &prompt];
-            place.segno(&args).spawn().unwrap()
-        };
-        let both = [go(), go(), go()];
-        for process in both {
-            let ran: Ran = process.wait_with_output().unwrap().into();
-            match ran.code {
-                Some(0) => won += 1,
-                Some(4) => held += 1,
-                _ => panic!("{ran:?}"),
+/// Where a run of a child's log begins and ends, in order; no second one may begin inside.
+fn runs_do_not_overlap(place: &Place, child: &SessionId) -> usize {
+    let (mut open, mut runs) = (None, 0);
+    let mut visit = |item| {
+        if let Scanned::Record(record) = item
+            && let Body::Run(run) = record.body()
+        {
+            match run.state {
+                RunState::Started { .. } => {
+                    assert_eq!(
+                        open.replace(run.run),
+                        None,
+                        "run {} begins in another one",
+                        run.run
+                    );
+                    runs += 1;
+                }
+                RunState::Ended { .. } => assert_eq!(open.take(), Some(run.run)),
+                RunState::Stopping { .. } => {}
             }
         }
+        true
+    };
+    wait(place.store().scan(child, &mut visit)).unwrap();
+    assert_eq!(open, None);
+    runs
+}
+
+/// Two processes go on with one child, again and again, in turns: while the one waits for its model, the other is
+/// told that it is held; each is the one and the other as often, and their runs never overlap. What the one
+/// completed, the other builds on. Covers: G5, LE18, RS22, RS28.
+#[test]
+fn two_processes_hammer_one_child() {
+    let hang = "fault hang after 3 events";
+    let script = format!(
+        "strict prefix\n\
+         rule goes on\n  when prompt contains \"go on\"\n  say \"First words.\"\n\
+         rule hangs\n  when prompt contains \"hang\"\n  when last user\n  {hang}\n  say \"Half.\"\n\
+         rule child\n  when system contains \"# Role\"\n  say \"First words.\"\n\
+         rule gives\n  when last user\n  when prompt contains \"give\"\n  call task {{\"agent\": \"scout\", \"prompt\": \"look\"}}\n\
+         otherwise\n  say \"Told.\"\n"
+    );
+    let place = with_scout(Place::new(&script));
+    place.done(&["--permission", "all", "give it"]);
+    let id = children(&place).remove(0).id;
+    let (me, url) = (id.to_string(), place.server.url());
+    let go = |words: &str| {
+        place.segno(&["resume", &me, "--base-url", &url, "--", words]).spawn().unwrap()
+    };
+    let (mut won, mut refused) = ([0; 2], [0; 2]);
+    for round in 0..6 {
+        let (first, second) = (round % 2, 1 - round % 2);
+        let before = place.server.requests().len();
+        let mut holder = go(&format!("hang {round}"));
+        let is_in = |requests: &[Recorded]| {
+            requests.len() > before
+                && requests.last().is_some_and(|r| r.delivery == Delivery::Hanging)
+        };
+        assert!(place.server.wait_until(PATIENCE, is_in), "{:?}", holder.try_wait());
+        // It holds the child for certain now.
+        let other: Ran = go(&format!("go on {round}")).wait_with_output().unwrap().into();
+        assert_eq!(other.code, Some(4), "{other:?}");
+        refused[second] += 1;
+        signal(&holder, Signal::INT);
+        assert_eq!(holder.wait().unwrap().code(), Some(3), "stopped");
+        let again: Ran = go(&format!("go on {round}")).wait_with_output().unwrap().into();
+        assert_eq!((again.code, again.out.as_str()), (Some(0), "First words.\n"), "{again:?}");
+        won[first] += 1;
+        let last = place.server.requests().pop().and_then(|request| request.seen).unwrap();
+        let sent: Vec<String> = last.turns.iter().map(Turn::text).collect();
+        assert!(sent.concat().contains(&format!("hang {round}")), "it builds on it: {sent:?}");
     }
-    assert_eq!(won + held, 18);
-    assert_eq!(prompts(&place, &id), won + 1, "each winner said one thing");
+    assert_eq!((won, refused), ([3; 2], [3; 2]), "each was held out by the other");
+    // And without turns: whoever is first has it.
+    let all: Vec<Child> = (0..12).map(|n| go(&format!("at once {n}"))).collect();
+    let codes: Vec<_> =
+        all.into_iter().map(|child| Ran::from(child.wait_with_output().unwrap()).code).collect();
+    let through = codes.iter().filter(|code| **code == Some(0)).count();
+    assert!(codes.iter().all(|code| matches!(code, Some(0 | 4))), "{codes:?}");
+    assert!(through > 0, "{codes:?}");
+    assert_eq!(runs_do_not_overlap(&place, &id), 1 + 2 * 6 + through);
+    assert_eq!(prompts(&place, &id), 1 + 2 * 6 + through, "each winner said one thing");
     let ran: Ran = place.segno(&["check", &me]).output().unwrap().into();
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(held > 0, "contention was met");
+}
+
+/// Steps of a call: whose log, and what appears in it then.
+const STEPS: [(bool, &str); 10] = [
+    (false, "\"type\":\"action\""),
+    (false, "\"type\":\"child\""),
+    (true, "\"type\":\"run\""),
+    (true, "\"role\":\"user\""),
+    (true, "\"type\":\"request\""),
+    (true, "\"type\":\"action\""),
+    (true, "\"role\":\"tool\""),
+    (true, "\"state\":\"ended\""),
+    (false, "\"role\":\"tool\""),
+    (false, "\"state\":\"ended\""),
+];
+
+fn log_of(place: &Place, id: Option<&SessionId>) -> Vec<u8> {
+    let path = id.and_then(|id| place.store().log_path(id).ok());
+    path.and_then(|path| std::fs::read(path).ok()).unwrap_or_default()
+}
+
+/// Starts a run and kills it as soon as a step shows; it may come a little further.
+fn killed_at(place: &Place, args: &[&str], (in_child, step): (bool, &str)) {
+    let whose = || match in_child {
+        true => children(place).first().map(|child| child.id.clone()),
+        false => place.sessions().first().cloned(),
+    };
+    let before = log_of(place, whose().as_ref()).len();
+    let mut run = place.run(args).spawn().unwrap();
+    let shows = || {
+        let log = log_of(place, whose().as_ref());
+        let new = String::from_utf8_lossy(log.get(before..).unwrap_or_default()).into_owned();
+        new.contains(step)
+    };
+    while !shows() && run.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let _ = rustix::process::kill_process(
+        rustix::process::Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap(),
+        Signal::KILL,
+    );
+    run.wait().unwrap();
+}
+
+/// A real process, killed at each step of launching, running, delivering and continuing: one child, each prompt
+/// once, its effect at most once, told as its log says, and it can be continued. Covers: G6, G7, G8, RS7, SD1, #142.
+#[test]
+fn a_real_kill_at_every_step_is_settled() {
+    for continued in [false, true] {
+        for (n, step) in STEPS.into_iter().enumerate() {
+            let label = format!("continued {continued}, step {n}");
+            let place = place("", "");
+            if continued {
+                place.done(&["--permission", "all", "give it"]);
+                let again = format!("again {}", children(&place)[0].id);
+                killed_at(&place, &["--permission", "all", "--continue", &again], step);
+            } else {
+                killed_at(&place, &["--permission", "all", "give it"], step);
+            }
+            let found = children(&place);
+            assert!(found.len() <= 1, "{label}: launched twice");
+            let given = found.first().map_or(0, |child| prompts(&place, &child.id));
+            let next = match found.first().filter(|_| given > 0) {
+                Some(child) => format!("again {}", child.id),
+                None => "give it".to_owned(),
+            };
+            let ran = place.done(&["--permission", "all", "--continue", &next]);
+            assert_eq!(ran.code, Some(0), "{label}: {ran:?}");
+            let told = if given > 0 { "Told: Second words." } else { "Told: First words." };
+            assert!(ran.out.contains(told), "{label}: {ran:?}");
+            let effects = std::fs::read_to_string(place.file("effects")).unwrap_or_default();
+            assert!(effects.is_empty() || effects == "one\n", "{label}: {effects}");
+            let records = place.records();
+            let attempts = segno_model::child::attempts(&records);
+            let recorded = records
+                .iter()
+                .filter(|r| matches!(r.body(), Body::Child(c) if c.attempt.is_some()));
+            assert_eq!(recorded.count(), attempts.len(), "{label}: delivered twice");
+            assert_eq!(
+                attempts.last().map(|a| a.status),
+                Some(AttemptStatus::Completed),
+                "{label}"
+            );
+            assert_eq!(place.server.violations(), [], "{label}");
+        }
+    }
 }

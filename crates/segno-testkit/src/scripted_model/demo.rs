@@ -53,6 +53,27 @@ pub const COMMAND_PROMPT: &str = "Run the command.";
 /// A process can be asked this, to be ended in the middle of an edit of `notes.txt`.
 pub const EDIT_PROMPT: &str = "Change notes.txt.";
 
+/// The file that a subagent is to read.
+pub const SIGN_FILE: &str = "sign.txt";
+
+/// A process can be asked this, to be ended while its subagent works.
+pub const TASK_PROMPT: &str = "Give a subagent the task to read sign.txt.";
+
+/// The next process is asked this.
+pub const GO_ON_PROMPT: &str = "Go on with it.";
+
+/// What the model says when the subagent that was continued still knew the sign.
+#[must_use]
+pub fn sign_answer(sign: &str) -> String {
+    format!("The subagent says: the sign is {sign}.")
+}
+
+/// The content of [`SIGN_FILE`].
+#[must_use]
+pub fn sign_file(sign: &str) -> String {
+    format!("SIGN={sign}\n")
+}
+
 /// The next process is asked this.
 pub const ASK_PROMPT: &str = "What became of it?";
 
