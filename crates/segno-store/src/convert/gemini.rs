@@ -20,18 +20,14 @@ use std::path::{Path, PathBuf};
 /// Who made the reasoning that may be carried.
 const PROVIDERS: [&str; 2] = ["gemini", "google"];
 
-/// What begins a prompt that Gemini CLI takes for a command, or for surroundings that it tells anew: it sends
-/// none of those again.
-const NOT_SENT: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
+/// What begins a prompt that Gemini CLI takes for a command: it does not send it again.
+const COMMANDS: [&str; 2] = ["/", "?"];
 
-/// How a notice of Gemini CLI's own begins.
-const NOTICES: [&str; 5] = [
-    "<session_context>",
-    "<hook_context>",
-    "<state_snapshot>",
-    "<system-reminder>",
-    "System: Please continue",
-];
+/// What begins the surroundings, which Gemini CLI tells anew and does not send again.
+const SURROUNDINGS: [&str; 2] = ["<session_context>", "<hook_context>"];
+
+/// How other notices of Gemini CLI's own begin.
+const NOTICES: [&str; 3] = ["<state_snapshot>", "<system-reminder>", "System: Please continue"];
 
 /// Writes a session.
 pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume) {
@@ -148,10 +144,13 @@ impl<'a> Writer<'a> {
     fn turn(&self, turn: &Turn, losses: &mut Losses) -> Value {
         match &turn.said {
             Said::User { parts, notice } => {
-                if notice.is_some() && !is_own_notice(parts) {
+                let begins = |with: &[&str]| begins_with(parts, with);
+                let theirs = notice.is_some() && begins(&SURROUNDINGS);
+                if notice.is_some() && !theirs && !begins(&NOTICES) {
                     losses.of(LossKind::Notices, turn.seq);
                 }
-                self.user(turn, parts, notice.is_some())
+                let is_sent = theirs || !(begins(&COMMANDS) || begins(&SURROUNDINGS));
+                self.user(turn, parts, is_sent)
             }
             Said::BranchSummary { framed, .. } => {
                 losses.of(LossKind::Notices, turn.seq);
@@ -172,11 +171,10 @@ impl<'a> Writer<'a> {
         })
     }
 
-    fn user(&self, turn: &Turn, parts: &[Part], is_notice: bool) -> Value {
+    /// A message of the person's side. One that would not be sent again is told so that it is.
+    fn user(&self, turn: &Turn, parts: &[Part], is_sent: bool) -> Value {
         let mut content: Vec<Value> = parts.iter().map(part).collect();
-        let text = text_of(parts);
-        let is_sent = !NOT_SENT.iter().any(|start| text.trim_start().starts_with(start));
-        if is_sent || is_notice {
+        if is_sent {
             return self.message(turn, "user", &content);
         }
         // A text that says of itself that it is no thought is not looked at for commands.
@@ -216,6 +214,9 @@ impl<'a> Writer<'a> {
         let mut message = self.message(turn, "gemini", &content);
         message["thoughts"] = json!([]);
         if let Some(usage) = reply.usage {
+            if usage.cache_write > 0 {
+                losses.of(LossKind::Usage, turn.seq);
+            }
             message["tokens"] = tokens(usage);
         }
         if !reply.model.id.is_empty() {
@@ -246,9 +247,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn is_own_notice(parts: &[Part]) -> bool {
-    let text = text_of(parts);
-    NOTICES.iter().any(|start| text.starts_with(start))
+fn begins_with(parts: &[Part], starts: &[&str]) -> bool {
+    let first = parts.iter().find_map(|part| match part {
+        Part::Text(text) => Some(text.trim_start()),
+        Part::Image { .. } => None,
+    });
+    first.is_some_and(|text| starts.iter().any(|start| text.starts_with(start)))
 }
 
 fn part(part: &Part) -> Value {

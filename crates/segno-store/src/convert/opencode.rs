@@ -127,7 +127,7 @@ impl<'a> Writer<'a> {
         }
         info["title"] = title(self.session, transcript).into();
         info["agent"] = AGENT.into();
-        info["model"] = json!({ "id": named(&model.id), "providerID": provider(&model) });
+        info["model"] = json!({ "id": model.id, "providerID": provider(&model) });
         info["version"] = work.options.version.as_deref().unwrap_or(VERSION).into();
         info["cost"] = 0.into();
         info["tokens"] = tokens(self.used);
@@ -196,8 +196,7 @@ impl<'a> Writer<'a> {
     }
 
     fn user_info(&self) -> Value {
-        let model =
-            json!({ "providerID": provider(&self.model), "modelID": named(&self.model.id) });
+        let model = json!({ "providerID": provider(&self.model), "modelID": self.model.id });
         let time = json!({ "created": whole(self.at) });
         json!({ "role": "user", "time": time, "agent": AGENT, "model": model })
     }
@@ -223,7 +222,7 @@ impl<'a> Writer<'a> {
         json!({
             "parentID": self.asked, "role": "assistant", "mode": agent, "agent": agent,
             "path": { "cwd": cwd, "root": cwd }, "cost": 0, "tokens": tokens(usage),
-            "modelID": named(&model.id), "providerID": provider(model),
+            "modelID": model.id, "providerID": provider(model),
             "time": { "created": whole(self.at), "completed": whole(self.at) }, "finish": finish,
         })
     }
@@ -352,13 +351,8 @@ fn title(session: &Session, transcript: &Transcript) -> String {
 fn provider(model: &ModelRef) -> &str {
     match model.provider.as_str() {
         "gemini" => "google",
-        "" => "unknown",
         other => other,
     }
-}
-
-fn named(id: &str) -> &str {
-    if id.is_empty() { "unknown" } else { id }
 }
 
 /// What gives reasoning back to the provider that made it. OpenAI's needs the id of its item, which is gone.

@@ -271,7 +271,6 @@ fn provider(model: &ModelRef) -> (&str, &'static str) {
         "openai" => ("openai", "openai-responses"),
         "openai-codex" => ("openai-codex", "openai-codex-responses"),
         "gemini" | "google" => ("google", "google-generative-ai"),
-        "" => ("unknown", "openai-completions"),
         other => (other, "openai-completions"),
     }
 }

@@ -347,7 +347,11 @@ impl<'a> Builder<'a> {
                 Some(Said::Compaction { summary, kept: Vec::new(), tokens_before })
             }
             (ContextMessage::User { content, .. }, Body::BranchSummary(branch)) => {
-                let summary = self.text(&branch.summary, record.seq());
+                let edit = self.edit_of(record.seq());
+                let summary = match edit {
+                    Some(edit) => text_of(&self.parts(edit, record.seq())),
+                    None => self.text(&branch.summary, record.seq()),
+                };
                 let framed = text_of(&self.parts(content, record.seq()));
                 Some(Said::BranchSummary { summary, framed, from: None })
             }

@@ -8,6 +8,7 @@ use super::super::emitter::{Emitter, Meta};
 use super::super::item::{Fact, Origin};
 use super::super::lines::unknown_shape;
 use super::super::mend::Mended;
+use super::super::view::pos;
 use super::shape::{Facts, Message, Part, Parts, Record, ToolCall, key, outcome};
 use segno_model::finding::Severity;
 use segno_model::record::{
@@ -16,7 +17,7 @@ use segno_model::record::{
 };
 use segno_model::{Body, Seq, Timestamp};
 use serde_json::value::RawValue;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// A session that is being read.
 pub(super) struct History {
@@ -27,8 +28,8 @@ pub(super) struct History {
     newest: Option<Seq>,
     /// The messages that make up the history now.
     order: Vec<Place>,
-    /// The ids of all messages that were handed on.
-    known: HashSet<u64>,
+    /// All messages that were handed on, by id.
+    known: HashMap<u64, Place>,
     /// The results that were handed on, by call, with what they say.
     answers: HashMap<u64, (Seq, u64)>,
     /// The message that was read last: it may be written again.
@@ -59,7 +60,7 @@ impl History {
             chain: Chain::default(),
             newest: None,
             order: Vec::new(),
-            known: HashSet::new(),
+            known: HashMap::new(),
             answers: HashMap::new(),
             open: None,
             named_cwd: false,
@@ -189,7 +190,13 @@ impl History {
             return;
         }
         let mut same = 0;
-        for raw in messages {
+        // Of what follows a summary, what it keeps.
+        let mut passed = 0;
+        for (at, raw) in messages.iter().enumerate() {
+            if passed > 0 {
+                passed -= 1;
+                continue;
+            }
             let mended = Mended::default();
             let Some(message) = mended.parse::<Message<'_>>(raw.get()) else {
                 unknown_shape("gemini.message", raw.get(), origin, out);
@@ -207,7 +214,9 @@ impl History {
             }
             let origin = Origin { id: Some(message.id.clone()), ..origin.clone() };
             if let Some(summary) = snapshot(&message) {
-                self.sum_up(same, &message, summary, &origin, out);
+                let kept = self.kept(&messages[at + 1..]);
+                passed = kept.len();
+                self.sum_up((same, summary), kept, &message, &origin, out);
                 same = self.order.len();
                 continue;
             }
@@ -224,21 +233,35 @@ impl History {
         }
     }
 
-    /// A summary stands for everything but the first `count` messages of the history.
+    /// The messages at the beginning of these that were read before, as they are.
+    fn kept(&self, messages: &[&RawValue]) -> Vec<Place> {
+        let known = |raw: &&RawValue| {
+            let mended = Mended::default();
+            let message = mended.parse::<Message<'_>>(raw.get())?;
+            let (id, said) = (key(&message.id.as_str()), said(&message));
+            self.known.get(&id).filter(|place| place.said == said).copied()
+        };
+        messages.iter().map_while(known).collect()
+    }
+
+    /// A summary stands for everything but the first `count` messages of the history and what it keeps.
     fn sum_up(
         &mut self,
-        count: usize,
+        (count, summary): (usize, String),
+        kept: Vec<Place>,
         message: &Message<'_>,
-        summary: String,
         origin: &Origin,
         out: &mut Emitter<'_>,
     ) {
         let id = key(&message.id.as_str());
-        let meta = meta(message, origin, !self.known.insert(id));
-        let seq = self.chain.summary(summary, Vec::new(), meta, out);
+        let meta = meta(message, origin, self.known.contains_key(&id));
+        let records = kept.iter().flat_map(|place| place.first..=place.last).map(pos).collect();
+        let seq = self.chain.summary(summary, records, meta, out);
         self.newest = Some(seq);
         self.order.truncate(count);
-        self.order.push(Place { id, said: said(message), first: seq, last: seq });
+        self.take(Place { id, said: said(message), first: seq, last: seq });
+        // Whoever goes back to one of those goes back to behind the summary.
+        self.order.extend(kept.into_iter().map(|place| Place { last: seq, ..place }));
     }
 
     /// Whether a message only repeats results that were read. One that says something else by now is
@@ -344,7 +367,7 @@ impl History {
         out: &mut Emitter<'_>,
     ) {
         let id = key(&message.id.as_str());
-        let copy = !self.known.insert(id);
+        let copy = self.known.contains_key(&id);
         let meta = meta(message, origin, copy);
         let before = self.newest;
         match message.kind.as_str() {
@@ -357,8 +380,13 @@ impl History {
         }
         if let Some(last) = self.newest.filter(|_| self.newest != before) {
             let first = before.map_or(0, |seq| seq + 1);
-            self.order.push(Place { id, said: said(message), first, last });
+            self.take(Place { id, said: said(message), first, last });
         }
+    }
+
+    fn take(&mut self, place: Place) {
+        self.known.insert(place.id, place);
+        self.order.push(place);
     }
 
     fn user(&mut self, parts: &[Part<'_>], meta: Meta, out: &mut Emitter<'_>) {

@@ -55,8 +55,7 @@ impl Info<'_> {
     }
 
     pub(super) fn answered_by(&self) -> ModelRef {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        ModelRef { provider: text(&self.provider_id), id: text(&self.model_id) }
+        named(self.provider_id.as_deref(), self.model_id.as_deref())
     }
 }
 
@@ -91,9 +90,13 @@ pub(super) struct Model {
 
 impl Model {
     pub(super) fn reference(&self) -> ModelRef {
-        let id = self.model_id.as_deref().or(self.id.as_deref()).unwrap_or_default();
-        ModelRef::new(self.provider_id.as_deref().unwrap_or_default(), id)
+        named(self.provider_id.as_deref(), self.model_id.as_deref().or(self.id.as_deref()))
     }
+}
+
+fn named(provider: Option<&str>, id: Option<&str>) -> ModelRef {
+    let provider = provider.map(|name| if name == "google" { "gemini" } else { name });
+    ModelRef::new(provider.unwrap_or_default(), id.unwrap_or_default())
 }
 
 /// An error on a message (`name`) or on a call (`type`).

@@ -138,6 +138,7 @@ fn command(message: &Msg<'_>) -> String {
 
 /// A model by its names.
 pub(super) fn model(provider: Option<&str>, id: Option<&str>) -> ModelRef {
+    let provider = provider.map(|name| if name == "google" { "gemini" } else { name });
     ModelRef::new(provider.unwrap_or_default(), id.unwrap_or_default())
 }
 
