@@ -5,11 +5,13 @@
 //! files, the environment or the terminal, or carry anything out.
 
 mod inputs;
+mod keeping;
 mod looking;
 mod removing;
 mod tending;
 
 pub use inputs::{AnswerArgs, AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
+pub use keeping::KeepArgs;
 pub use looking::{
     CheckArgs, ChildrenArgs, ListArgs, Role, SearchArgs, ShowArgs, SourcesArgs, StatsArgs, StatsBy,
     StatusArgs,
@@ -273,6 +275,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Bring in the sessions of a file that `export --format segno` wrote
     Import(ImportArgs),
+    /// Copy sessions of other agents before those agents delete them; fit for cron or a hook
+    Keep(KeepArgs),
     /// Move sessions to the trash
     Delete(DeleteArgs),
     /// What is in the trash, and what becomes of it; nothing leaves it by itself
@@ -304,6 +308,7 @@ impl Command {
             Self::Stop(args) => args.json,
             Self::Answer(args) => args.json,
             Self::List(args) => args.json,
+            Self::Keep(args) => args.json,
             Self::Show(args) => args.json,
             Self::Check(args) => args.json,
             Self::Search(args) => args.json,

@@ -153,7 +153,11 @@ impl Listed {
                 Some(pid) => format!("{} {pid}", entry.standing.word()),
                 None => entry.standing.word().to_owned(),
             },
-            Self::Other(other) => other.state.word().to_owned(),
+            Self::Other(other) => match &other.kept {
+                Some(kept) if kept.gone => format!("{}, original gone", other.state.word()),
+                Some(_) => format!("{}, kept", other.state.word()),
+                None => other.state.word().to_owned(),
+            },
         }
     }
 

@@ -87,6 +87,7 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
         Command::Context(args) => commands::context::context(args, &place()?, screen).await,
         Command::Prune(args) => commands::prune::prune(args, &place()?, screen).await,
         Command::Erase(args) => commands::erase::erase(args, &place()?, screen).await,
+        Command::Keep(args) => commands::keep::keep(args, &place()?, screen).await,
         Command::Name(args) => commands::name::name(args, &place()?, screen).await,
         Command::Export(args) => commands::export::export(args, &place()?, screen).await,
         Command::Import(args) => commands::import::import(args, &place()?, screen).await,

@@ -21,6 +21,7 @@ mod fork;
 mod held;
 mod inbox;
 pub mod install;
+pub mod kept;
 mod layout;
 mod leftovers;
 mod lock;

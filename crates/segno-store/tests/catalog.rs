@@ -268,13 +268,13 @@ fn a_file_that_goes_before_it_is_read_has_a_row() {
     fs::write(&path, "{\"type\":\"summary\",\"summary\":\"x\",\"leafUuid\":\"y\"}\n").unwrap();
     let roots = Roots { home: root.path().to_owned(), ..Roots::default() };
     let mut catalog = Catalog::open(&root.path().join("catalog.sqlite"));
-    let stale = catalog.find_foreign(&roots);
+    let stale = catalog.find_foreign(&roots, &[]);
     assert_eq!((stale.sessions().len(), stale.failed.len()), (1, 0));
     fs::remove_file(&path).unwrap();
     catalog.read_foreign(&stale, &mut |_, _| {});
     let rows = catalog.foreign_rows();
     assert!(rows.len() == 1 && !rows[0].readable && rows[0].problem.is_some(), "{rows:?}");
-    assert_eq!(catalog.find_foreign(&roots).sessions().len(), 0);
+    assert_eq!(catalog.find_foreign(&roots, &[]).sessions().len(), 0);
     assert!(catalog.foreign_rows().is_empty());
 }
 
@@ -301,7 +301,7 @@ fn a_list_reads_of_thousands_of_other_sessions_only_those_that_changed() {
     let path = home.path().join("catalog.sqlite");
     let read = || {
         let mut catalog = Catalog::open(&path);
-        let stale = catalog.find_foreign(&roots);
+        let stale = catalog.find_foreign(&roots, &[]);
         let unread: Vec<PathBuf> = stale.sessions().map(|s| s.path.clone()).collect();
         catalog.read_foreign(&stale, &mut |_, _| {});
         let of_one = |row: &&segno_store::catalog::ForeignRow| row.project.cwd == "/srv/7";

@@ -106,7 +106,7 @@ pub(crate) fn search(home: &Path) -> Done<Vec<Row>> {
 fn listed(catalog: &Path, user: &Path) -> Done<(u64, u64)> {
     let roots = Roots { home: user.to_owned(), ..Roots::default() };
     let mut catalog = Catalog::open(catalog);
-    let stale = catalog.find_foreign(&roots);
+    let stale = catalog.find_foreign(&roots, &[]);
     let mut read = 0;
     catalog.read_foreign(&stale, &mut |_, _| read += 1);
     Ok((catalog.foreign_rows().len() as u64, read))

@@ -102,6 +102,10 @@ pub enum PruneKind {
     SetAside,
     /// What killed processes left behind
     Leftovers,
+    /// Copies of other agents' sessions that are named
+    Kept,
+    /// What such copies were before their originals were written again
+    KeptVersions,
 }
 
 /// `segno compact`

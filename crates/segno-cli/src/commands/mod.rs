@@ -19,6 +19,7 @@ pub mod fork;
 pub mod import;
 pub mod inbox;
 pub mod interactive;
+pub mod keep;
 pub mod list;
 pub mod models;
 pub mod name;

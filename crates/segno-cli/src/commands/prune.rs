@@ -3,6 +3,8 @@
 //! Responsible for: showing it by kind and session, asking, and removing what was named. Must not: decide what
 //! is needed (the store does), or remove anything that was not shown.
 
+mod kept;
+
 use super::Workplace;
 use crate::args::{PruneArgs, PruneKind};
 use crate::error::{CliError, ExitCode};
@@ -35,10 +37,13 @@ pub async fn prune(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
+    if matches!(args.kind, Some(PruneKind::Kept | PruneKind::KeptVersions)) {
+        return kept::prune(args, place, screen).await;
+    }
     let survey = place.stores.files.survey_room()?;
     let Some(kind) = args.kind else {
         let entries = place.stores.entries(place.now()).await?;
-        show(&survey, &entries, args.json, place, screen);
+        show(&survey, &entries, args.json, place, screen)?;
         return Ok(ExitCode::Done);
     };
     let named = named(args, &survey, place).await?;
@@ -161,20 +166,28 @@ fn left_out(survey: &Survey) -> Vec<Text> {
     survey.left_out.iter().map(line).collect()
 }
 
-fn show(survey: &Survey, entries: &[Entry], as_json: bool, place: &Workplace, screen: &mut Screen) {
+fn show(
+    survey: &Survey,
+    entries: &[Entry],
+    as_json: bool,
+    place: &Workplace,
+    screen: &mut Screen,
+) -> Result<(), CliError> {
     let last = |id: &SessionId| {
         entries.iter().find(|entry| entry.id == *id).map(|entry| entry.last_active(place.now()))
     };
     if as_json {
         let session = |(id, bytes): &(SessionId, u64)| json!({"id": id, "bytes": bytes, "last_active": last(id)});
         let left = |(id, why): &(SessionId, String)| json!({"id": id, "why": why});
+        let (kept, files, versions) = kept::room(place)?;
         screen.json(&json!({
+            "kept": { "sessions": kept, "bytes": files, "versions": versions },
             "version": 1, "done": false, "items": survey.items.iter().map(item_json).collect::<Vec<_>>(),
             "bytes": bytes(&survey.items), "left": [],
             "sessions": survey.sessions.iter().map(session).collect::<Vec<_>>(),
             "left_out": survey.left_out.iter().map(left).collect::<Vec<_>>(),
         }));
-        return;
+        return Ok(());
     }
     let columns = screen.look().columns;
     let mut sessions: Vec<_> = survey.sessions.iter().collect();
@@ -208,8 +221,10 @@ fn show(survey: &Survey, entries: &[Entry], as_json: bool, place: &Workplace, sc
         screen.lines(table(&survey.items).lines(columns));
     }
     screen.lines(left_out(survey));
+    screen.lines(kept::line(place)?);
     let next = "`segno prune KIND [SESSION…]` removes what is named; `segno delete SESSION` moves one to the trash.";
     screen.line(Text::line(Tone::Dim, next));
+    Ok(())
 }
 
 fn say(items: &[Item], pruned: Option<&Pruned>, as_json: bool, screen: &mut Screen) {

@@ -7,6 +7,7 @@ use segno_model::record::ProjectFacts;
 use segno_store::catalog::{Catalog, Ending, ForeignRow};
 use segno_store::foreign::{self, Located, Running, Stamp};
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// A session of another agent.
 #[derive(Debug, Clone)]
@@ -19,8 +20,19 @@ pub struct Other {
     pub pid: Option<u32>,
     /// Whether another session in the list goes on where this one ends.
     pub continued: bool,
+    /// Whether copies of it are kept.
+    pub kept: Option<KeptMark>,
     /// Its subagents' sessions, as far as the catalog knows of them; set on a session that was looked for.
     pub subagents: Vec<Self>,
+}
+
+/// That copies of a session are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptMark {
+    /// Where the original is, or was.
+    pub original: PathBuf,
+    /// Whether the original is gone, and what is read is the copy.
+    pub gone: bool,
 }
 
 /// Where a session of another agent stands.
@@ -78,7 +90,13 @@ impl Other {
         let process = running.iter().find(|r| r.agent == row.agent && r.id == row.id);
         let state = state(&row, process);
         let pid = process.map(|p| p.pid);
-        Self { row, state, pid, continued: false, subagents: Vec::new() }
+        Self { row, state, pid, continued: false, kept: None, subagents: Vec::new() }
+    }
+
+    /// Whether its agent has deleted it, and what is read is the copy that was kept.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.gone)
     }
 
     /// Its name, the title that its agent made up, or the first prompt.

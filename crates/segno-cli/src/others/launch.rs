@@ -27,6 +27,17 @@ impl Launch {
     /// For agents that have none, and for a subagent's session.
     pub fn of(session: &Other) -> Result<Self, CliError> {
         let row = &session.row;
+        if session.is_gone() {
+            let word = session.word();
+            return Err(CliError::new(
+                ExitCode::NotFound,
+                format!("{} does not have this session any more.", row.agent),
+            )
+            .because("its own file is gone; a copy of it was kept")
+            .next(format!(
+                "`segno keep --restore {word}` puts the file back; `segno resume {word} --here` goes on in Segno."
+            )));
+        }
         let words = words(row.agent, &row.id, &row.path.to_string_lossy()).ok_or_else(|| {
             CliError::failed(format!("{} has no command that opens a session.", row.agent))
                 .next(format!("Go on with it here: `segno resume {} --here`.", session.word()))

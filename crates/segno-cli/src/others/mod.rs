@@ -11,7 +11,7 @@ mod meter;
 mod places;
 mod survey;
 
-pub use entry::{Other, OtherState};
+pub use entry::{KeptMark, Other, OtherState};
 pub use find::Target;
 pub use import::{Imported, import};
 pub use launch::Launch;

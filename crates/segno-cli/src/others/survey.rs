@@ -3,13 +3,15 @@
 //! Responsible for: what is known at once, what has to be read, and handing over each session as it is
 //! read. Must not: print.
 
-use super::{Other, Others, lineage, places, roots};
+use super::{KeptMark, Other, Others, lineage, places, roots};
 use crate::error::chain;
 use crate::stores::Stores;
 use segno_store::catalog::{Catalog, ForeignRow, Progress, Stale};
-use segno_store::foreign::{self, Located, Roots, Running};
+use segno_store::foreign::{self, Agent, Located, Roots, Running};
+use segno_store::kept::Kept;
 use std::collections::HashMap;
 use std::panic::resume_unwind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use tokio::sync::mpsc;
@@ -25,6 +27,8 @@ pub struct Survey {
     catalog: Option<Catalog>,
     stale: Option<Stale>,
     trouble: Vec<String>,
+    /// What is kept, by the original's name and by the copy's.
+    kept: HashMap<(Agent, PathBuf, Option<String>), KeptMark>,
 }
 
 impl Survey {
@@ -32,11 +36,21 @@ impl Survey {
     pub async fn begin(stores: &Stores, catalog: Option<Catalog>) -> Self {
         let roots = roots(&stores.home);
         let catalog = catalog.or_else(|| new_catalog(stores, &roots));
-        let mut survey =
-            Self { roots, running: Vec::new(), catalog, stale: None, trouble: Vec::new() };
+        let mut survey = Self {
+            roots,
+            running: Vec::new(),
+            catalog,
+            stale: None,
+            trouble: Vec::new(),
+            kept: HashMap::new(),
+        };
         if let Some(catalog) = &mut survey.catalog {
-            let stale = catalog.find_foreign(&survey.roots);
-            survey.trouble = stale.failed.iter().map(|error| chain(error)).collect();
+            let kept = stores.files.kept();
+            let trouble = kept.as_ref().err().map(|error| chain(error));
+            let kept = kept.unwrap_or_default();
+            let stale = catalog.find_foreign(&survey.roots, &kept);
+            survey.kept = marks(kept);
+            survey.trouble = stale.failed.iter().map(|error| chain(error)).chain(trouble).collect();
             // A folder is looked through once for each kind of file.
             survey.trouble.dedup();
             survey.stale = Some(stale);
@@ -73,7 +87,7 @@ impl Survey {
     #[must_use]
     pub fn known(&self) -> Vec<Other> {
         let rows = self.catalog.as_ref().map_or(&[][..], Catalog::foreign_rows);
-        rows.iter().map(|row| Other::new(row.clone(), &self.running)).collect()
+        rows.iter().map(|row| self.other(row.clone())).collect()
     }
 
     /// Reads what has to be read, and gives everything. `seen` is called with each session that was read.
@@ -85,10 +99,16 @@ impl Survey {
             catalog = self.read_stale(catalog, stale, seen).await;
             self.running = foreign::running(&self.roots);
         }
-        let other = |row| Other::new(row, &self.running);
-        let mut sessions: Vec<Other> = catalog.take_foreign_rows().into_iter().map(other).collect();
+        let rows = catalog.take_foreign_rows().into_iter();
+        let mut sessions: Vec<Other> = rows.map(|row| self.other(row)).collect();
         lineage::trace(&mut sessions);
         Others { sessions, trouble: self.trouble }
+    }
+
+    /// A row with what else is known of it.
+    fn other(&self, row: ForeignRow) -> Other {
+        let mark = self.kept.get(&(row.agent, row.path.clone(), row.key.clone())).cloned();
+        Other { kept: mark, ..Other::new(row, &self.running) }
     }
 
     /// Reads in a thread of its own; what is known of places is found out beside.
@@ -115,7 +135,7 @@ impl Survey {
                 if let Some(place) = found.get(&row.project.cwd) {
                     row.project = Arc::clone(&place.facts);
                 }
-                seen(progress, Other::new(row, &self.running));
+                seen(progress, self.other(row));
             }
         }
         // It ended when nothing more came.
@@ -125,6 +145,19 @@ impl Survey {
         }
         catalog
     }
+}
+
+fn marks(kept: Vec<Kept>) -> HashMap<(Agent, PathBuf, Option<String>), KeptMark> {
+    let mut marks = HashMap::new();
+    for kept in kept {
+        let mark = KeptMark { original: kept.path.clone(), gone: false };
+        marks.insert(
+            (kept.agent, kept.copy, kept.key.clone()),
+            KeptMark { gone: true, ..mark.clone() },
+        );
+        marks.insert((kept.agent, kept.path, kept.key), mark);
+    }
+    marks
 }
 
 /// A catalog in a home that is only made now, if there is a session of another agent.

@@ -29,6 +29,7 @@ mod interactive_input;
 mod interactive_sessions;
 mod interactive_turns;
 mod json_page;
+mod keep;
 mod left_waiting;
 mod lifecycle;
 mod list;

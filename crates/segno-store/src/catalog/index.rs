@@ -8,7 +8,8 @@ use super::Catalog;
 use super::digest::{Digest, ForeignRow};
 use super::foreign_rows::{self, Kept, Made, Place};
 use super::spent::{Ledger, Spent};
-use crate::foreign::{self, ForeignError, Located, Roots};
+use crate::foreign::{self, ForeignError, Located, Roots, Stamp};
+use crate::kept::Kept as Copies;
 use segno_model::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -83,15 +84,17 @@ impl Stale {
 impl Catalog {
     /// Looks for other agents' sessions below `roots` and in the directories that are known from earlier,
     /// and forgets those that are gone. Reads none of them: rows of files that are as they were are in the list
-    /// then, and the rest is handed over.
-    pub fn find_foreign(&mut self, roots: &Roots) -> Stale {
+    /// then, and the rest is handed over. Of `kept` sessions whose originals are gone, the copies are in the list.
+    pub fn find_foreign(&mut self, roots: &Roots, kept: &[Copies]) -> Stale {
         let mut roots = roots.clone();
         roots.projects.extend(self.known_places());
-        let (known, (located, failed)) = thread::scope(|scope| {
+        let (known, (mut located, failed)) = thread::scope(|scope| {
             let locating = scope.spawn(|| foreign::locate(&roots));
             let known = self.database.ask(foreign_rows::load).0;
             (known, locating.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
+        let gone = gone(&located, kept);
+        located.extend(gone);
         Stale { failed, sessions: self.match_foreign(known, located) }
     }
 
@@ -229,6 +232,18 @@ impl Catalog {
     pub fn spent(&mut self, row: &ForeignRow) -> Vec<Spent> {
         self.database.ask(|connection| foreign_rows::spent(connection, row)).0
     }
+}
+
+/// The copies of sessions that are not there any more: neither where they were, nor moved by their agent.
+fn gone(located: &[Located], kept: &[Copies]) -> Vec<Located> {
+    let places: HashSet<_> = located.iter().map(|l| (l.agent, &l.path, &l.key)).collect();
+    let ids: HashSet<_> = located.iter().filter_map(|l| Some((l.agent, l.id.as_ref()?))).collect();
+    let is_there = |kept: &&Copies| {
+        let moved = kept.id.as_ref().is_some_and(|id| ids.contains(&(kept.agent, id)));
+        moved || places.contains(&(kept.agent, &kept.path, &kept.key))
+    };
+    let gone = kept.iter().filter(|kept| !is_there(kept));
+    gone.map(Copies::located).filter(|copy| copy.stamp != Stamp::default()).collect()
 }
 
 /// Reads sessions on all processors and hands over each, with its place among them, as it is done.

@@ -78,6 +78,15 @@ pub trait Disk: std::fmt::Debug + Clone + Send + Sync + 'static {
     /// As the system says.
     fn open_read(&self, path: &Path) -> io::Result<Self::File>;
 
+    /// Opens an existing file of somebody else for reading, so that its access time stays as it is where the system
+    /// allows that.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn open_untouched(&self, path: &Path) -> io::Result<Self::File> {
+        self.open_read(path)
+    }
+
     /// Opens an existing file for reading and for writing at its end.
     ///
     /// # Errors

@@ -65,6 +65,10 @@ impl Disk for RealDisk {
         open_regular(OpenOptions::new().read(true), path)
     }
 
+    fn open_untouched(&self, path: &Path) -> io::Result<RealFile> {
+        crate::foreign::open_untouched(path).map(RealFile)
+    }
+
     fn open_append(&self, path: &Path) -> io::Result<RealFile> {
         open_regular(OpenOptions::new().read(true).append(true), path)
     }

@@ -69,7 +69,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    pub(super) fn of(meta: &Metadata) -> Self {
+    pub(crate) fn of(meta: &Metadata) -> Self {
         let modified_ns =
             meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
         Self { bytes: meta.len(), modified_ns, ino: meta.ino() }

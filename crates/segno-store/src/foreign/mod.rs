@@ -7,6 +7,7 @@
 
 mod agent;
 mod array;
+mod belongings;
 mod blocks;
 mod calls;
 mod chain;
@@ -33,15 +34,20 @@ mod outline;
 mod pi;
 mod qwen;
 #[cfg(feature = "catalog")]
+mod rows;
+#[cfg(feature = "catalog")]
 mod sqlite;
 mod view;
 
 pub use agent::Agent;
+pub use belongings::belongings;
 pub use facts::Facts;
 pub use input::ForeignError;
 pub use item::{Fact, ForeignRecord, Item, Origin, Sink};
 pub use live::{Running, running};
 pub use locate::{Located, Roots, Stamp};
+#[cfg(feature = "catalog")]
+pub use rows::{copy_rows, lost_rows};
 pub use view::{View, pos};
 
 pub(crate) use codex::SUMMARY as CODEX_SUMMARY;

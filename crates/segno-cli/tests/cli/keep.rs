@@ -1,0 +1,177 @@
+//! `segno keep`: copies of other agents' sessions, what they are good for, and putting them back.
+
+use super::json_page::{example, same_shape};
+use super::machine::{CLAUDE, CODEX, Machine, each_file, field};
+use rusqlite::Connection;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+const ID: &str = "c0de0029-1111-4111-8111-000000000029";
+
+fn with_session() -> (Machine, PathBuf) {
+    let machine = Machine::with(CLAUDE, &["41-secrets-and-modes/session"]);
+    let file = machine.user.join(CLAUDE).join(format!("{ID}.jsonl"));
+    (machine, file)
+}
+
+/// Covers: G14, G17.
+#[test]
+fn a_run_is_silent_incremental_private_and_touches_nothing() {
+    let (machine, file) = with_session();
+    let before = machine.untouched(".claude");
+    let first = machine.run(&["keep", "--all"]);
+    assert_eq!((first.code, first.out.as_str(), first.err.as_str()), (0, "", ""), "{first:?}");
+    assert_eq!(machine.untouched(".claude"), before);
+    let again = machine.run(&["keep", "--all", "--json"]).json();
+    same_shape("keep", &example("keep"), &again);
+    assert_eq!(
+        (again["looked_at"].as_u64(), again["bytes"].as_u64()),
+        (Some(1), Some(0)),
+        "{again}"
+    );
+    let mut bytes = fs::read(&file).unwrap();
+    let more = bytes.len() as u64;
+    bytes.extend_from_within(..);
+    fs::write(&file, &bytes).unwrap();
+    let grown = machine.run(&["keep", "--all", "--json"]).json();
+    same_shape("keep", &example("keep"), &grown);
+    assert_eq!(
+        (grown["kept"][0]["grown"].as_u64(), grown["bytes"].as_u64()),
+        (Some(1), Some(more))
+    );
+    fs::write(&file, &bytes[more as usize / 2..]).unwrap();
+    let rewritten = machine.run(&["keep", "--all", "--json"]).json();
+    assert_eq!(rewritten["kept"][0]["rewritten"], 1, "{rewritten}");
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let mut kept = 0;
+    each_file(&machine.place.home().join("kept"), &mut |path| {
+        kept += 1;
+        assert_eq!(
+            (mode(path), mode(path.parent().unwrap())),
+            (0o600, 0o700),
+            "{}",
+            path.display()
+        );
+    });
+    assert!(kept >= 4, "a copy, a version, the index, the lock");
+    let room = machine.run(&["prune", "--json"]).json();
+    assert_eq!(room["kept"]["sessions"], 1, "{room}");
+    assert!(room["kept"]["versions"].as_u64().unwrap() > 0, "{room}");
+}
+
+/// Covers: G14. Its agent deletes the original; everything goes on from the copy, and the file comes back only under
+/// a name that is free.
+#[test]
+fn a_deleted_session_is_listed_shown_searched_exported_continued_and_restored() {
+    let machine = Machine::with(CLAUDE, &["42-subagents-before-fork"]);
+    let id = "c0de002a-1111-4111-8111-0000000000a0";
+    let word = format!("claude:{id}");
+    let shown = machine.out(&["show", &word]);
+    let children = machine.list(&["--all", "--children"]).len();
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    let listed = machine.list(&["--all", "--children"]);
+    assert!(listed.iter().all(|s| s["kept"] == true && s["original_gone"] == false), "{listed:?}");
+    let before = machine.untouched(".claude");
+    fs::remove_dir_all(machine.user.join(".claude")).unwrap();
+    let listed = machine.list(&["--all", "--children"]);
+    assert_eq!(listed.len(), children);
+    assert!(listed.iter().all(|s| s["original_gone"] == true), "{listed:?}");
+    assert!(machine.out(&["list", "--all"]).contains("original gone"));
+    assert_eq!(machine.out(&["show", &word]), shown);
+    assert_eq!(machine.run(&["check", &word]).code, 0);
+    assert!(machine.out(&["export", &word, "--format", "html"]).contains("<section id=\"s1\">"));
+    let launched = machine.run(&["resume", &word, "--print"]);
+    assert!(launched.code == 6 && launched.err.contains("--restore"), "{launched:?}");
+    // Another run takes nothing away.
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    let restored = machine.run(&["keep", "--restore", &word, "--json"]);
+    assert_eq!(restored.code, 0, "{restored:?}");
+    same_shape("keep-restore", &example("keep-restore"), &restored.json());
+    let main = machine.user.join(CLAUDE).join(format!("{id}.jsonl"));
+    let same = |path: &PathBuf| {
+        let hash = segno_model::sha256_hex(&fs::read(path).unwrap());
+        before.iter().any(|(known, bytes, _)| known == path && *bytes == hash)
+    };
+    assert!(same(&main));
+    let subagents = main.with_extension("").join("subagents");
+    let below: Vec<_> =
+        fs::read_dir(subagents).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!below.is_empty() && below.iter().all(same));
+    fs::write(&main, "something else").unwrap();
+    let taken = machine.run(&["keep", "--restore", id]);
+    assert!(taken.code != 0 && fs::read(&main).unwrap() == b"something else", "{taken:?}");
+}
+
+#[test]
+fn sessions_of_databases_keep_their_rows() {
+    let machine = Machine::new();
+    let folder = machine.user.join(".local/share/goose/sessions");
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("sessions.db");
+    let database = Connection::open(&path).unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE schema_version (version INTEGER PRIMARY KEY);
+             INSERT INTO schema_version VALUES (7);
+             CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT, working_dir TEXT, created_at TEXT,
+                updated_at TEXT, archived_at TEXT, parent_session_id TEXT);
+             CREATE TABLE messages (id INTEGER PRIMARY KEY, message_id TEXT, session_id TEXT, role TEXT,
+                content_json TEXT, created_timestamp INTEGER, metadata_json TEXT);
+             CREATE TABLE accounts (token TEXT);
+             INSERT INTO accounts VALUES ('SECRET-OF-NO-SESSION');
+             INSERT INTO sessions VALUES ('20260302_1', 'one', '/srv/x', '2026-03-02 09:00:00', '2026-03-02 09:00:00', NULL, NULL),
+                ('20260302_2', 'two', '/srv/x', '2026-03-02 09:00:00', '2026-03-02 09:00:00', NULL, NULL);
+             INSERT INTO messages VALUES
+                (1, 'a', '20260302_1', 'user', '[{\"type\":\"text\",\"text\":\"FIRST-WORDS\"}]', 1772442000, '{}'),
+                (2, 'b', '20260302_2', 'user', '[{\"type\":\"text\",\"text\":\"OTHER-WORDS\"}]', 1772442000, '{}');",
+        )
+        .unwrap();
+    drop(database);
+    let before = machine.untouched(".local");
+    let kept = machine.run(&["keep", "goose:20260302_1", "--json"]);
+    assert_eq!(kept.code, 0, "{kept:?}");
+    assert_eq!(machine.untouched(".local"), before);
+    assert!(
+        machine.run(&["keep", "goose:20260302_1", "--json"]).json()["kept"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    let mut copies = Vec::new();
+    each_file(&machine.place.home().join("kept/tree"), &mut |path| copies.push(path.to_owned()));
+    let [copy] = &copies[..] else { panic!("{copies:?}") };
+    let bytes = String::from_utf8_lossy(&fs::read(copy).unwrap()).into_owned();
+    assert!(
+        bytes.contains("FIRST-WORDS")
+            && !bytes.contains("OTHER-WORDS")
+            && !bytes.contains("SECRET-OF")
+    );
+    fs::remove_dir_all(machine.user.join(".local")).unwrap();
+    let listed = machine.list(&["--all"]);
+    assert_eq!(field(&listed, "id"), ["20260302_1"]);
+    assert!(machine.out(&["show", "goose:20260302_1"]).contains("FIRST-WORDS"));
+    let restored = machine.run(&["keep", "--restore", "goose:20260302_1"]);
+    assert!(restored.code == 1 && restored.err.contains("--here"), "{restored:?}");
+}
+
+/// What its agent moves is not gone, and copies go only when they are named.
+#[test]
+fn a_moved_session_is_not_gone_and_copies_are_removed_by_name() {
+    let machine = Machine::with(CODEX, &["29-late-first-prompt"]);
+    assert_eq!(machine.run(&["keep", "--all", "--source", "codex"]).code, 0);
+    let archived = machine.user.join(".codex/archived_sessions");
+    fs::create_dir_all(&archived).unwrap();
+    let name = fs::read_dir(machine.user.join(CODEX)).unwrap().next().unwrap().unwrap();
+    fs::rename(name.path(), archived.join(name.file_name())).unwrap();
+    let listed = machine.list(&["--all"]);
+    assert_eq!(field(&listed, "original_gone"), ["false"]);
+    fs::remove_dir_all(machine.user.join(".codex")).unwrap();
+    let id = machine.list(&["--all"])[0]["id"].as_str().unwrap().to_owned();
+    let all = machine.run(&["prune", "kept", "--yes"]);
+    assert!(all.code == 2 && all.err.contains("by name"), "{all:?}");
+    assert_eq!(machine.list(&["--all"]).len(), 1);
+    let named = machine.run(&["prune", "kept", &id, "--yes"]);
+    assert_eq!(named.code, 0, "{named:?}");
+    assert!(machine.list(&["--all"]).is_empty());
+}
