@@ -442,10 +442,22 @@ pub struct RewindArgs {
 }
 
 /// `segno repair`
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct RepairArgs {
-    /// Which session
+    /// Which session of which agent, or a file
     pub session: String,
+
+    /// Another agent's: write the repaired session to this new file
+    #[arg(short, long, value_name = "FILE", group = "to")]
+    pub output: Option<PathBuf>,
+
+    /// Another agent's: put a repaired copy where that agent finds it, under a new id
+    #[arg(long, group = "to")]
+    pub install: bool,
+
+    /// Another agent's: put the repaired session in the place of its file, which is kept beside it
+    #[arg(long, group = "to")]
+    pub in_place: bool,
 
     /// Take these altered records as they are now; give the numbers that `check` shows
     #[arg(long, value_name = "SEQ", value_delimiter = ',')]

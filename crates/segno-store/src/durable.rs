@@ -99,6 +99,19 @@ impl<'a, D: Disk> TempFile<'a, D> {
         Ok(temp)
     }
 
+    /// Lets `fill` write in `dir`, and syncs what it wrote.
+    pub(crate) fn fill<E: From<StoreError>>(
+        disk: &'a D,
+        dir: &'a Path,
+        fill: impl FnOnce(&D::File) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let (path, file) = create_temp(disk, dir)?;
+        let temp = Self { disk, path, dir };
+        fill(&file)?;
+        file.sync_all().map_err(|e| write_error("writing", &temp.path, e))?;
+        Ok(temp)
+    }
+
     /// Writes and syncs `len` bytes of `source` from `offset` on; gives their SHA-256 too.
     pub(crate) fn copy(
         disk: &'a D,
@@ -145,6 +158,25 @@ impl<'a, D: Disk> TempFile<'a, D> {
     /// Gives it another name that must be free; not durable until its directory is synced.
     pub(crate) fn link_new(self, to: &Path) -> io::Result<()> {
         self.disk.hard_link(&self.path, to)
+    }
+
+    /// Where it is until it has a name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its name; false when that is taken.
+    pub(crate) fn link_free(self, name: &str) -> Result<bool, StoreError> {
+        let to = self.dir.join(name);
+        match self.disk.hard_link(&self.path, &to) {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            // Some local file systems have no hard links.
+            Err(_) if !exists(self.disk, &to)? => self.move_to(&to)?,
+            Err(e) => return Err(write_error("linking", &to, e)),
+        }
+        sync_dir(self.disk, self.dir)?;
+        Ok(true)
     }
 
     /// Gives it its name, replacing what had it.

@@ -1,4 +1,5 @@
-//! New files in another agent's folder: the only place that makes any (G14).
+//! New files in another agent's folder: the only place that makes any (G14), but for copies of files that are
+//! repaired, which are written line by line (`rescue/place.rs`).
 //!
 //! Responsible for: all of the files or none, each whole and durable when it is there, private (G17), and
 //! never in the place of one that is there. The first file is the session's own and comes last, so that its agent

@@ -31,6 +31,7 @@ mod platform;
 mod prune;
 mod reading;
 mod remains;
+pub mod rescue;
 pub mod search;
 mod set_aside;
 mod store;

@@ -2,13 +2,16 @@
 //!
 //! Responsible for: showing the damaged bytes and what would become of each, asking, and writing one
 //! `repair` record. Must not: rewrite or remove a byte of the log; only a torn tail is moved, to
-//! `set-aside/`, as every first append does.
+//! `set-aside/`, as every first append does. Another agent's session is repaired in `other`.
+
+mod other;
 
 use super::Workplace;
 use super::check::finding_lines;
 use super::show::bytes_at;
 use crate::args::RepairArgs;
 use crate::error::{CliError, ExitCode};
+use crate::others::Target;
 use crate::stores::{Damaged, Log, not_opened};
 use crate::terminal::confirm::confirm;
 use crate::terminal::table::{plural, size};
@@ -48,7 +51,17 @@ pub async fn repair(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let id = place.stores.find(&args.session, &place.cwd).await?;
+    let id = match place.stores.find_any(&args.session, &place.cwd).await? {
+        Target::Own(id) => id,
+        Target::Other(session) => return other::repair(&session, args, place, screen),
+    };
+    if args.output.is_some() || args.install || args.in_place {
+        return Err(CliError::usage("This is a session of Segno's own.")
+            .because(
+                "it is repaired where it is, by a record that is appended; nothing is rewritten",
+            )
+            .next(format!("`segno repair {id}` without -o, --install and --in-place.")));
+    }
     // The right is taken first: what is shown is then what is decided upon.
     let held = place.stores.files.open(&id).await.map_err(|error| not_opened(&id, error))?;
     let judged = held.judge().await?;

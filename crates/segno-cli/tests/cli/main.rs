@@ -45,6 +45,7 @@ mod prune;
 mod random;
 mod recovery_kills;
 mod repair;
+mod rescue;
 mod rewind;
 mod run;
 mod run_events;

@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// A JSON value on its way from a stream to a reader, piece by piece.
-pub(super) struct Pieces<R> {
+pub(crate) struct Pieces<R> {
     input: R,
     path: PathBuf,
     /// Members of the outer object whose arrays are handed over element by element.
@@ -29,15 +29,17 @@ pub(super) struct Pieces<R> {
 }
 
 /// One element of an array, or one member of the outer object.
-pub(super) struct Piece<'a> {
+pub(crate) struct Piece<'a> {
     /// The member that it is, or of whose array it is an element; none in an outer array.
-    pub(super) key: Option<&'a str>,
+    pub(crate) key: Option<&'a str>,
     /// Its place in the array, counted from 0; none for a member.
-    pub(super) index: Option<u64>,
+    pub(crate) index: Option<u64>,
     /// Its text. Whether it is JSON is known when it has been parsed.
-    pub(super) json: &'a str,
+    pub(crate) json: &'a str,
+    /// As it stands there.
+    pub(crate) raw: &'a [u8],
     /// Where it begins.
-    pub(super) origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 /// Takes a piece and says whether it could parse it.
@@ -64,7 +66,7 @@ enum Value {
 
 impl Pieces<Box<dyn Read>> {
     /// The value in a file. Arrays that are members named in `split` come element by element.
-    pub(super) fn open(path: &Path, split: &'static [&'static str]) -> Result<Self, ForeignError> {
+    pub(crate) fn open(path: &Path, split: &'static [&'static str]) -> Result<Self, ForeignError> {
         let file = input::open(path).map_err(|e| ForeignError::io(path, e))?;
         Ok(Self::new(Box::new(file), path, split))
     }
@@ -84,7 +86,7 @@ impl<R: Read> Pieces<R> {
 
     /// Hands every piece to `take`, in order. A piece that it could not parse is told; it is kept as
     /// `custom` under the name `kind` if it is JSON.
-    pub(super) fn each(
+    pub(crate) fn each(
         &mut self,
         kind: &str,
         out: &mut Emitter<'_>,
@@ -339,7 +341,7 @@ fn hand_over(
     take: &mut Take<'_>,
 ) -> Result<(), ForeignError> {
     let Some(json) = readable(bytes, &origin, out) else { return Ok(()) };
-    let piece = Piece { key, index, json: &json, origin };
+    let piece = Piece { key, index, json: &json, raw: bytes, origin };
     if take(&piece, out)? {
         return Ok(());
     }

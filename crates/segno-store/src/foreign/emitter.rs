@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Numbers what a reader reads and hands it on.
-pub(super) struct Emitter<'s> {
+pub(crate) struct Emitter<'s> {
     sink: &'s mut dyn Sink,
     next: u64,
     at: Timestamp,
@@ -40,7 +40,7 @@ pub(super) struct Meta {
 
 impl<'s> Emitter<'s> {
     /// Hands on to `sink`.
-    pub(super) fn new(sink: &'s mut dyn Sink) -> Self {
+    pub(crate) fn new(sink: &'s mut dyn Sink) -> Self {
         Self { sink, next: 0, at: Timestamp::default(), turns: 0, stopped: false }
     }
 

@@ -25,7 +25,7 @@ pub(super) const CHUNK: usize = 256 << 10;
 pub(super) const TRIES: usize = 64;
 
 /// Lines of a stream.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     input: R,
     path: PathBuf,
     buffer: Vec<u8>,
@@ -38,14 +38,14 @@ pub(super) struct Lines<R> {
 }
 
 /// One line, without its end.
-struct Line<'a> {
-    number: u64,
-    offset: u64,
-    bytes: &'a [u8],
+pub(crate) struct Line<'a> {
+    pub(crate) number: u64,
+    pub(crate) offset: u64,
+    pub(crate) bytes: &'a [u8],
     /// Whether it ends with 0x0A.
-    whole: bool,
+    pub(crate) whole: bool,
     /// How long it is, when it was too long to be kept.
-    oversize: Option<u64>,
+    pub(crate) oversize: Option<u64>,
 }
 
 /// One JSON object of a line, not yet parsed.
@@ -58,7 +58,7 @@ pub(super) struct Object<'a> {
 
 impl Lines<Box<dyn Read>> {
     /// The lines of a file.
-    pub(super) fn open(path: &Path) -> Result<Self, ForeignError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, ForeignError> {
         let file = input::open(path).map_err(|e| ForeignError::io(path, e))?;
         Ok(Self::new(Box::new(file), path))
     }
@@ -87,7 +87,7 @@ impl<R: Read> Lines<R> {
         mut take: impl FnMut(&Object<'_>, &mut Emitter<'_>) -> Result<bool, ForeignError>,
     ) -> Result<(), ForeignError> {
         while !out.is_stopped()
-            && let Some(line) = self.next()?
+            && let Some(line) = self.next_raw()?
         {
             let Some(text) = line.text(out) else { continue };
             let object = Object { json: &text, origin: line.origin() };
@@ -116,7 +116,8 @@ impl<R: Read> Lines<R> {
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<Line<'_>>, ForeignError> {
+    /// The next line as it stands there.
+    pub(crate) fn next_raw(&mut self) -> Result<Option<Line<'_>>, ForeignError> {
         let mut searched = 0;
         let mut skipped: u64 = 0;
         loop {
@@ -257,12 +258,13 @@ pub(super) fn unknown_shape(kind: &str, json: &str, at: &Origin, out: &mut Emitt
     }
 }
 
-fn looks_whole(text: &str) -> bool {
+/// Whether a text may be one whole object or array.
+pub(crate) fn looks_whole(text: &str) -> bool {
     text.starts_with('{') && text.ends_with('}') || text.starts_with('[') && text.ends_with(']')
 }
 
 /// NULs at the ends are what an interrupted append leaves.
-fn without_nuls(bytes: &[u8]) -> &[u8] {
+pub(crate) fn without_nuls(bytes: &[u8]) -> &[u8] {
     let start = bytes.iter().position(|&b| b != 0).unwrap_or(bytes.len());
     let end = bytes.iter().rposition(|&b| b != 0).map_or(start, |last| last + 1);
     &bytes[start..end]
@@ -278,7 +280,7 @@ fn has_surrogate_escape(bytes: &[u8]) -> bool {
 }
 
 /// The whole objects (or arrays) of a text, in order, and how many bytes belong to none.
-fn whole_objects(text: &str) -> (Vec<&str>, usize) {
+pub(crate) fn whole_objects(text: &str) -> (Vec<&str>, usize) {
     let (mut objects, mut lost, mut at) = (Vec::new(), 0, 0);
     while at < text.len() {
         let rest = &text[at..];

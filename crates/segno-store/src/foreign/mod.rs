@@ -6,7 +6,7 @@
 //! [`Item`]s, read as often as needed.
 
 mod agent;
-mod array;
+pub(crate) mod array;
 mod belongings;
 mod blocks;
 mod calls;
@@ -15,7 +15,7 @@ mod claude;
 mod cline;
 mod codex;
 mod crush;
-mod emitter;
+pub(crate) mod emitter;
 mod entries;
 mod evo;
 mod facts;
@@ -25,7 +25,7 @@ mod ink;
 mod input;
 mod item;
 mod kimi;
-mod lines;
+pub(crate) mod lines;
 mod live;
 mod locate;
 mod mend;
@@ -41,6 +41,7 @@ mod view;
 
 pub use agent::Agent;
 pub use belongings::belongings;
+pub use calls::UNKNOWN_OUTCOME;
 pub use facts::Facts;
 pub use input::ForeignError;
 pub use item::{Fact, ForeignRecord, Item, Origin, Sink};
@@ -52,6 +53,7 @@ pub use view::{View, pos};
 
 pub(crate) use codex::SUMMARY as CODEX_SUMMARY;
 use emitter::Emitter;
+pub(crate) use gemini::is_one_document as is_document;
 use input::Head;
 pub(crate) use input::open as open_untouched;
 use std::path::Path;
@@ -86,6 +88,14 @@ pub fn locate(roots: &Roots) -> (Vec<Located>, Vec<ForeignError>) {
     for agent in Agent::ALL {
         locate_agent(agent, roots, &mut found, &mut failed);
     }
+    (found, failed)
+}
+
+/// All sessions of one agent under `roots`, unread, and what could not be listed.
+#[must_use]
+pub fn locate_of(agent: Agent, roots: &Roots) -> (Vec<Located>, Vec<ForeignError>) {
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    locate_agent(agent, roots, &mut found, &mut failed);
     (found, failed)
 }
 

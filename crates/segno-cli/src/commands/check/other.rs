@@ -9,6 +9,7 @@ use crate::terminal::table::{plural, size};
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::finding::{Finding, Severity};
 use segno_store::foreign::{self, Item};
+use segno_store::rescue::is_repaired;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -101,5 +102,9 @@ fn lines(report: &Report<'_>, session: &Other) -> Vec<Text> {
             .with(Tone::Dim, &format!("  {}  ", session.word()))
             .with_text(Text::line(Tone::Dim, &report.path)),
     );
+    let is_worth_it = report.verdict == Verdict::Warnings || report.verdict == Verdict::Damage;
+    if is_worth_it && is_repaired(session.row.agent) {
+        out.push(Text::line(Tone::Plain, &format!("next: segno repair {}", session.word())));
+    }
     out
 }

@@ -3,6 +3,7 @@
 //! Responsible for: what one item says, and by which of them the agent itself spoke. Must not: know what
 //! stands around an item.
 
+use super::super::calls::UNKNOWN_OUTCOME;
 use super::rows::{Item, Part, Tags, object, owned, pieces, text};
 use segno_model::record::{
     AssistantBlock, Block, Established, Message, Outcome, Text, ToolMessage, UserMessage,
@@ -272,6 +273,9 @@ fn result(item: &Item<'_>) -> (Said, bool) {
 fn outcome(output: &str) -> (Outcome, Established) {
     if output.trim() == "aborted" {
         return (Outcome::Unknown, Established::Origin);
+    }
+    if output == UNKNOWN_OUTCOME {
+        return (Outcome::Unknown, Established::Recovery);
     }
     let code = if output.starts_with('{') { code_in_json(output) } else { code_in_head(output) };
     match code {

@@ -6,6 +6,7 @@ use super::super::emitter::Meta;
 use super::super::item::Origin;
 use super::item::{Replay, ReplyPiece};
 use super::tokens::Spent;
+use segno_model::line::checksum;
 use segno_model::record::{AssistantBlock, AssistantMessage, Block, ModelRef, Native, Usage};
 use segno_model::{Body, Seq};
 use serde_json::value::RawValue;
@@ -120,8 +121,8 @@ impl Written {
 pub(super) struct Ordinals {
     /// The next one; none before the first.
     pub(super) next: Option<u64>,
-    /// The last line's content, to tell a doubled line from a doubled number.
-    last: String,
+    /// By number, what its first line holds: tells a doubled line from a doubled number.
+    seen: HashMap<u64, u32>,
 }
 
 /// What is the matter with a line's number.
@@ -141,15 +142,14 @@ impl Ordinals {
     pub(super) fn take(&mut self, ordinal: u64, content: &str) -> Numbered {
         let next = self.next.unwrap_or(0);
         self.next = Some(next.max(ordinal.saturating_add(1)));
-        let found = match ordinal.checked_sub(next) {
+        let print = checksum(content.as_bytes());
+        let first = *self.seen.entry(ordinal).or_insert(print);
+        match ordinal.checked_sub(next) {
             Some(0) => Numbered::Well,
             Some(missing) => Numbered::Gap(missing),
-            None if ordinal + 1 == next && content == self.last => Numbered::Twice,
+            None if first == print => Numbered::Twice,
             None => Numbered::Again,
-        };
-        self.last.clear();
-        self.last.push_str(content);
-        found
+        }
     }
 }
 
@@ -164,7 +164,9 @@ mod tests {
             (1, "2", Numbered::Well),
             (1, "2", Numbered::Twice),
             (1, "3", Numbered::Again),
+            (1, "2", Numbered::Twice),
             (2, "4", Numbered::Well),
+            (0, "1", Numbered::Twice),
             (5, "5", Numbered::Gap(2)),
             (3, "6", Numbered::Again),
             (6, "7", Numbered::Well),

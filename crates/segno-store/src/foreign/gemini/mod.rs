@@ -92,7 +92,7 @@ pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), Forei
     }
     let mut history = History::new(parent_of(path));
     let (_, head) = input::head(path)?;
-    let bytes = if is_lines(&head) {
+    let bytes = if is_lines(path, &head) {
         out.fact(Fact::Format("lines".to_owned()));
         let mut lines = Lines::open(path)?;
         lines.each_object("gemini.record", out, |object, out| {
@@ -114,14 +114,31 @@ pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), Forei
     out.finish(path, bytes)
 }
 
-/// Whether each line is a record: the first one is then whole by itself, or the file is no document.
-fn is_lines(head: &[u8]) -> bool {
-    let first = head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty());
-    let is_object = |line: &[u8]| {
+/// Whether a session is one JSON document, as the older ones are.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn is_one_document(path: &Path) -> Result<bool, ForeignError> {
+    Ok(!is_lines(path, &input::head(path)?.1))
+}
+
+/// Whether each line is a record: the first one is then whole by itself, or the file is no document. Where the
+/// first one is broken, the file's name and a further line tell.
+fn is_lines(path: &Path, head: &[u8]) -> bool {
+    let mut lines = head.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let object = |line: &[u8]| {
         let value = serde_json::from_slice::<serde_json::Value>(line.trim_ascii());
-        value.is_ok_and(|value| value.get("messages").is_none())
+        value.ok().filter(|value| value.get("messages").is_none())
     };
-    first.is_some_and(is_object) || !is_document(head)
+    if lines.next().is_some_and(|line| object(line).is_some()) || !is_document(head) {
+        return true;
+    }
+    let is_named = path.extension() == Some(OsStr::new("jsonl"));
+    is_named
+        && lines.filter_map(object).any(|value| {
+            let has = |key: &str| value.get(key).is_some();
+            has("$set") || has("$rewindTo") || has("id") && has("type")
+        })
 }
 
 /// The session to which a subagent's file belongs: its folder, where the files of sessions lie beside.

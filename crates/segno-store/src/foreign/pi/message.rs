@@ -2,6 +2,7 @@
 //!
 //! Responsible for: pi's roles and pieces of content. Must not: know the tree or number records.
 
+use super::super::calls::UNKNOWN_OUTCOME;
 use super::row::{Content, Msg, Piece, Tokens};
 use segno_model::Seq;
 use segno_model::record::{
@@ -107,15 +108,22 @@ fn sealed(signature: String) -> String {
 /// A result; which record made its call is known elsewhere.
 fn result(message: Msg<'_>) -> ToolMessage {
     let is_error = message.is_error == Some(true);
+    let content = blocks(message.content);
+    let is_lost = is_error && content == [Block::text(UNKNOWN_OUTCOME)];
+    let (outcome, established) = match (is_lost, is_error) {
+        (true, _) => (Outcome::Unknown, Established::Recovery),
+        (_, true) => (Outcome::Failed, Established::Origin),
+        (_, false) => (Outcome::Done, Established::Origin),
+    };
     ToolMessage {
         call_id: message.tool_call_id.as_deref().unwrap_or_default().to_owned(),
         call_seq: None::<Seq>,
         name: message.tool_name.as_deref().unwrap_or_default().to_owned(),
-        content: blocks(message.content),
+        content,
         whole: None,
         is_error,
-        outcome: if is_error { Outcome::Failed } else { Outcome::Done },
-        established: Established::Origin,
+        outcome,
+        established,
         background: None,
     }
 }

@@ -1,0 +1,309 @@
+//! `segno repair` on another agent's session.
+//!
+//! Responsible for: showing what its agent chokes on and what would become of it, asking, and saying where the
+//! result is and how it is opened. Must not: decide what is repaired (that is `segno_store::rescue`).
+
+use crate::args::{RepairArgs, quoted};
+use crate::commands::Workplace;
+use crate::error::{CliError, ExitCode};
+use crate::others::{Launch, Other, roots};
+use crate::terminal::confirm::confirm;
+use crate::terminal::table::plural;
+use crate::terminal::{Screen, Text, Tone};
+use segno_store::catalog::Catalog;
+use segno_store::foreign;
+use segno_store::rescue::{self, Change, Placed, Plan, RescueError};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Of changes by one rule, so many are shown one by one.
+const ALIKE: usize = 20;
+
+/// What is done with the result.
+enum To {
+    /// Nothing was said: it is only shown.
+    Nowhere,
+    File(PathBuf),
+    Install,
+    Place,
+}
+
+/// Repairs it.
+///
+/// # Errors
+/// When it cannot be read, is of a kind that is not repaired, or is being written; when nobody said yes.
+pub(super) fn repair(
+    session: &Other,
+    args: &RepairArgs,
+    place: &Workplace,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    if !args.accept.is_empty() {
+        return Err(CliError::usage(
+            "Only records of Segno's own sessions have numbers to accept.",
+        )
+        .next("Leave --accept out."));
+    }
+    let files = rescue::files(&session.located());
+    let plans: Result<Vec<Plan>, RescueError> = files.iter().map(rescue::plan).collect();
+    let plans = plans.map_err(|error| refused(error, session))?;
+    let to = to(args, place);
+    if plans.iter().all(Plan::is_empty) {
+        return Ok(sound(session, args, screen));
+    }
+    if !args.json {
+        show(session, &plans, screen);
+    }
+    if matches!(to, To::Nowhere) || (args.json && !args.yes) {
+        say_how(session, &plans, args, screen);
+        return Ok(ExitCode::Damaged);
+    }
+    screen.flush();
+    if !args.yes && !confirm(&question(&to), "--yes")? {
+        screen.line("Nothing was written.");
+        return Ok(ExitCode::Stopped);
+    }
+    let placed = carry_out(&plans, &to, session, place)?;
+    tell(session, &plans, &placed, &to, args, screen);
+    Ok(ExitCode::Done)
+}
+
+fn to(args: &RepairArgs, place: &Workplace) -> To {
+    match &args.output {
+        Some(path) => To::File(place.cwd.join(path)),
+        None if args.install => To::Install,
+        None if args.in_place => To::Place,
+        None => To::Nowhere,
+    }
+}
+
+fn question(to: &To) -> String {
+    match to {
+        To::File(path) => format!("Write the repaired session to {}?", path.display()),
+        To::Install => "Put a repaired copy beside it, under a new id?".to_owned(),
+        _ => "Put the repaired session in its place, and keep the file as it is beside it?"
+            .to_owned(),
+    }
+}
+
+fn carry_out(
+    plans: &[Plan],
+    to: &To,
+    session: &Other,
+    place: &Workplace,
+) -> Result<Vec<Placed>, CliError> {
+    let roots = roots(&place.stores.home);
+    let is_free = || {
+        let row = &session.row;
+        !foreign::running(&roots).iter().any(|r| r.agent == row.agent && r.id == row.id)
+    };
+    let several = plans.len() > 1;
+    if let (To::File(dir), true) = (to, several) {
+        make_folder(dir)?;
+    }
+    let mut placed = Vec::new();
+    for plan in plans {
+        let done = match to {
+            To::File(path) if several => {
+                let name = plan.path.file_name().unwrap_or_default();
+                plan.to_new_file(&path.join(name))
+            }
+            To::File(path) => plan.to_new_file(path),
+            To::Install => plan.install(&roots),
+            _ if plan.is_empty() => continue,
+            _ => plan.in_place(&is_free),
+        };
+        placed.push(done.map_err(|error| refused(error, session))?);
+    }
+    Ok(placed)
+}
+
+fn make_folder(dir: &Path) -> Result<(), CliError> {
+    std::fs::create_dir(dir).map_err(|e| {
+        CliError::failed(format!("The folder {} could not be made.", dir.display()))
+            .because(e)
+            .next("This session is several files: name a folder that is not there, with -o.")
+    })
+}
+
+/// Nothing has to change.
+fn sound(session: &Other, args: &RepairArgs, screen: &mut Screen) -> ExitCode {
+    if args.json {
+        report(session, &[], &[], None, screen);
+        return ExitCode::Done;
+    }
+    let more = if args.output.is_some() || args.install { " A copy is not needed." } else { "" };
+    let agent = session.row.agent;
+    let text = format!(
+        "{} needs no repair: {agent} opens it as it is. Nothing was written.{more}",
+        session.word()
+    );
+    screen.line(Text::line(Tone::Good, &text));
+    ExitCode::Done
+}
+
+fn show(session: &Other, plans: &[Plan], screen: &mut Screen) {
+    for plan in plans.iter().filter(|plan| !plan.is_empty()) {
+        screen.line(Text::line(Tone::Strong, &plan.path.display().to_string()));
+        let mut told: Vec<(&str, usize)> = Vec::new();
+        for change in &plan.changes {
+            let Some((_, seen)) = told.iter_mut().find(|(rule, _)| *rule == change.rule) else {
+                told.push((change.rule, 0));
+                continue_with(change, screen);
+                continue;
+            };
+            *seen += 1;
+            if *seen < ALIKE {
+                continue_with(change, screen);
+            }
+        }
+        for (rule, seen) in told.iter().filter(|(_, seen)| *seen >= ALIKE) {
+            let text = format!("  and {} more [{rule}]", seen + 1 - ALIKE);
+            screen.line(Text::default().with(Tone::Dim, &text));
+        }
+    }
+    let what = plural(plans.iter().map(|plan| plan.changes.len()).sum(), "change");
+    let text = format!("{what}; everything else stays byte for byte  {}", session.word());
+    screen.line(Text::line(Tone::Plain, &text));
+}
+
+fn continue_with(change: &Change, screen: &mut Screen) {
+    let place = change.line.map_or_else(String::new, |line| format!("line {line}: "));
+    let text = Text::line(Tone::Warning, &format!("[{}] ", change.rule));
+    screen.line(text.with(Tone::Plain, &format!("{place}{}", change.what)));
+    screen.line(Text::default().with(Tone::Accent, &format!("  → {}", change.done)));
+}
+
+/// Says with which words it would be done.
+fn say_how(session: &Other, plans: &[Plan], args: &RepairArgs, screen: &mut Screen) {
+    if args.json {
+        return report(session, plans, &[], None, screen);
+    }
+    let named = quoted(&args.session);
+    for (words, what) in [
+        (format!("segno repair {named} --install"), "a copy that its agent finds, under a new id"),
+        (
+            format!("segno repair {named} --in-place"),
+            "in place of the file, which is kept beside it",
+        ),
+        (format!("segno repair {named} -o FILE"), "a new file"),
+    ] {
+        let text = Text::line(Tone::Plain, &format!("next: {words}"));
+        screen.line(text.with(Tone::Dim, &format!("  {what}")));
+    }
+}
+
+fn tell(
+    session: &Other,
+    plans: &[Plan],
+    placed: &[Placed],
+    to: &To,
+    args: &RepairArgs,
+    screen: &mut Screen,
+) {
+    let command = command(session, placed, to);
+    if args.json {
+        return report(session, plans, placed, command.as_deref(), screen);
+    }
+    for placed in placed {
+        let there = if placed.was_there { "is there already" } else { "repaired" };
+        let text = format!("{there}: {}", placed.file.display());
+        screen.line(Text::line(Tone::Good, &text));
+        for (what, path) in [("as it was", &placed.backup), ("set aside", &placed.set_aside)] {
+            if let Some(path) = path {
+                screen.line(Text::line(Tone::Plain, &format!("{what}: {}", path.display())));
+            }
+        }
+    }
+    if let Some(command) = command {
+        screen.line(Text::line(Tone::Plain, &format!("next: {command}")));
+    }
+}
+
+/// What opens the result in its agent.
+fn command(session: &Other, placed: &[Placed], to: &To) -> Option<String> {
+    match to {
+        To::Install => {
+            let file = placed.first()?;
+            let located = foreign::recognise(&file.file).ok()?;
+            let copy = Other::new(Catalog::digest(&located), &[]);
+            Launch::of(&copy).ok().map(|launch| launch.line())
+        }
+        To::Place => Launch::of(session).ok().map(|launch| launch.line()),
+        _ => None,
+    }
+}
+
+fn report(
+    session: &Other,
+    plans: &[Plan],
+    placed: &[Placed],
+    command: Option<&str>,
+    screen: &mut Screen,
+) {
+    let shown = |path: &PathBuf| path.display().to_string();
+    let file = |plan: &Plan| json!({"path": shown(&plan.path), "changes": plan.changes, "set_aside": plan.set_aside});
+    let result = |placed: &Placed| {
+        json!({
+            "file": shown(&placed.file),
+            "was_there": placed.was_there,
+            "backup": placed.backup.as_ref().map(shown),
+            "set_aside": placed.set_aside.as_ref().map(shown),
+        })
+    };
+    screen.json(&json!({
+        "version": 1,
+        "source": session.row.agent.id(),
+        "id": session.row.id,
+        "changed": !placed.is_empty(),
+        "files": plans.iter().filter(|plan| !plan.is_empty()).map(file).collect::<Vec<_>>(),
+        "results": placed.iter().map(result).collect::<Vec<_>>(),
+        "command": command,
+    }));
+}
+
+/// The table of refusals.
+fn refused(error: RescueError, session: &Other) -> CliError {
+    let word = session.word();
+    match error {
+        RescueError::Foreign(error) => error.into(),
+        RescueError::Store(error) => error.into(),
+        RescueError::Database { agent } => {
+            CliError::failed(format!("{agent} keeps its sessions in a database."))
+                .because("other agents' databases are never written")
+                .next(format!(
+                    "`segno show {word}` reads what can be read; `segno resume {word} --here` goes on with it."
+                ))
+        }
+        RescueError::NoRules { path } => {
+            CliError::failed(format!("There is no way to repair {}.", path.display()))
+                .because("it is packed, or not kept as lines or as one JSON array")
+                .next(format!("`segno resume {word} --here` goes on with what can be read."))
+        }
+        RescueError::Changed { path } => {
+            CliError::new(ExitCode::Held, format!("{} changed meanwhile.", path.display()))
+                .because("its agent seems to be at work on it; nothing was changed")
+                .next("Close it in its agent, then repair it again.")
+        }
+        RescueError::Running { path } => {
+            CliError::new(ExitCode::Held, format!("{} is open in its agent.", path.display()))
+                .because("a file is not replaced while somebody writes to it; nothing was changed")
+                .next("Close it there, or put a copy beside it: --install.")
+        }
+        RescueError::Exists { path } => {
+            CliError::failed(format!("{} exists already.", path.display()))
+                .because("nothing that exists is ever overwritten")
+                .next("Choose another name, or move that away.")
+        }
+        RescueError::Unplaced { why } => {
+            CliError::failed("It is not known where its agent would look for a copy.")
+                .because(why)
+                .next(format!("Write it to a file: segno repair {} -o FILE", quoted(&word)))
+        }
+        error @ RescueError::Write(_) => {
+            CliError::new(ExitCode::Unwritable, "The result could not be written.")
+                .because(crate::error::chain(&error))
+                .next("Free some space, or name another place. The session is as it was.")
+        }
+    }
+}

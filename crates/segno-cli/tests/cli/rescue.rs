@@ -1,0 +1,185 @@
+//! `segno repair` on other agents' sessions: shown first, written only where and when somebody said so.
+
+use super::desk::{Desk, id};
+use super::json_page::{example, same_shape};
+use super::machine::{CLAUDE, CLINE, CODEX, Machine, PI, corpus};
+use segno_testkit::sessions::{answer, prompt};
+use serde_json::json;
+use std::fs;
+
+const TORN: &str = "claude:c0de0001";
+
+fn torn() -> Machine {
+    Machine::with(CLAUDE, &["01-torn-middle-lines"])
+}
+
+/// Covers: #1, G14.
+#[test]
+fn what_would_be_changed_is_shown_and_nothing_is_written() {
+    let machine = torn();
+    let before = machine.untouched(".claude");
+    let said = machine.run(&["repair", TORN]);
+    assert_eq!(said.code, 5, "{said:?}");
+    for text in
+        ["line 6", "line 7", "[torn-line]", "set aside", "--install", "--in-place", "-o FILE"]
+    {
+        assert!(said.out.contains(text), "{text}: {said:?}");
+    }
+    let report = machine.run(&["repair", TORN, "--install", "--json"]);
+    assert_eq!(report.code, 5, "{report:?}");
+    let report = report.json();
+    assert_eq!((&report["changed"], &report["source"]), (&json!(false), &json!("claude")));
+    assert_eq!(report["files"][0]["changes"][0]["rule"], "torn-line");
+    assert_eq!(report["files"][0]["changes"][0]["line"], 6);
+    // Nobody is there who could say yes.
+    for words in [&["--install"][..], &["--in-place"], &["-o", "new.jsonl"]] {
+        let said = machine.run(&[&["repair", TORN], words].concat());
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.out.contains("line 6") && said.err.contains("--yes"), "{said:?}");
+    }
+    assert_eq!(machine.untouched(".claude"), before);
+    let checked = machine.run(&["check", TORN]);
+    assert!(
+        checked.out.contains(&format!("segno repair {TORN}"))
+            || checked.out.contains("repair claude:"),
+        "{checked:?}"
+    );
+}
+
+/// Covers: #1, #160, G14.
+#[test]
+fn a_repaired_copy_is_installed_once_and_its_command_is_printed() {
+    let machine = torn();
+    let before = machine.untouched(".claude");
+    let said = machine.run(&["repair", TORN, "--install", "--yes"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let report = machine.run(&["repair", TORN, "--install", "--yes", "--json"]).json();
+    same_shape("repair-other", &example("repair-other"), &report);
+    let command = said
+        .out
+        .lines()
+        .find_map(|line| line.split_once("claude --resume "))
+        .unwrap_or_else(|| panic!("{said:?}"));
+    assert!(command.0.contains("cd ") && command.0.contains("&&"), "{said:?}");
+    let new = command.1.trim().to_owned();
+    assert_eq!(new.len(), 36, "{new}");
+    let listed = machine.list(&["--all"]);
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    let copy = format!("claude:{new}");
+    let checked = machine.run(&["check", &copy]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+    let sent = machine.out(&["show", &copy, "--context"]);
+    assert!(sent.contains("FINAL-01"), "{sent}");
+    let again = machine.run(&["repair", TORN, "--install", "--yes", "--json"]);
+    assert_eq!(again.code, 0, "{again:?}");
+    assert_eq!(again.json()["results"][0]["was_there"], true);
+    assert_eq!(machine.list(&["--all"]).len(), 2);
+    // What was there is as it was.
+    let after = machine.untouched(".claude");
+    assert!(before.iter().all(|file| after.contains(file)));
+    // The copy needs no repair.
+    let sound = machine.run(&["repair", &copy, "-o", "copy.jsonl"]);
+    assert_eq!(sound.code, 0, "{sound:?}");
+    assert!(sound.out.contains("A copy is not needed"), "{sound:?}");
+    assert!(!machine.place.file("copy.jsonl").exists());
+}
+
+/// Covers: G14.
+#[test]
+fn a_file_is_repaired_in_place_and_kept() {
+    let machine = torn();
+    let path = machine.user.join(CLAUDE).join("c0de0001-1111-4111-8111-000000000001.jsonl");
+    let before = fs::read(&path).unwrap();
+    let said = machine.run(&["repair", TORN, "--in-place", "--yes"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let backup = path.with_file_name("c0de0001-1111-4111-8111-000000000001.jsonl.before-repair");
+    assert_eq!(fs::read(&backup).unwrap(), before);
+    assert!(said.out.contains("before-repair") && said.out.contains("claude --resume"), "{said:?}");
+    assert_eq!(machine.run(&["check", TORN]).code, 0);
+    assert_eq!(machine.run(&["repair", TORN]).code, 0);
+    assert_eq!(machine.list(&["--all"]).len(), 1, "the backup is no session");
+}
+
+/// Covers: G14.
+#[test]
+fn what_its_agent_has_open_is_not_replaced() {
+    let machine = torn();
+    let pid = std::process::id();
+    let id = "c0de0001-1111-4111-8111-000000000001";
+    machine.put(
+        &format!(".claude/sessions/{pid}.json"),
+        &format!("{{\"pid\":{pid},\"sessionId\":\"{id}\",\"status\":\"idle\"}}"),
+    );
+    let path = machine.user.join(CLAUDE).join(format!("{id}.jsonl"));
+    let before = fs::read(&path).unwrap();
+    let said = machine.run(&["repair", TORN, "--in-place", "--yes"]);
+    assert_eq!(said.code, 4, "{said:?}");
+    assert!(said.err.contains("open in its agent") && said.err.contains("--install"), "{said:?}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_new_file_is_written_beside_nothing_and_over_nothing() {
+    let machine = torn();
+    let said = machine.run(&["repair", TORN, "-o", "new.jsonl", "--yes"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let new = machine.place.file("new.jsonl");
+    let aside = fs::read_to_string(machine.place.file("new.jsonl.set-aside")).unwrap();
+    assert_eq!(aside.lines().count(), 2, "{aside}");
+    let before = fs::read(&new).unwrap();
+    let again = machine.run(&["repair", TORN, "-o", "new.jsonl", "--yes"]);
+    assert_eq!(again.code, 1, "{again:?}");
+    assert!(again.err.contains("exists already"), "{again:?}");
+    assert_eq!(fs::read(&new).unwrap(), before);
+    // A file is repaired as well as a session.
+    let sound = machine.run(&["repair", new.to_str().unwrap(), "--json"]);
+    assert_eq!(sound.code, 0, "{sound:?}");
+    assert_eq!(sound.json()["files"], json!([]));
+}
+
+/// Covers: #11, #12, #32, #36.
+#[test]
+fn every_agents_sessions_are_repaired_in_their_own_way() {
+    let rows = [
+        (CODEX, "08-bom-crlf", "codex:019c0000-0008", "byte-order-mark"),
+        (CODEX, "15-orphan-call-tail", "codex:019c0000-000f", "unanswered-call"),
+        (PI, "18-duplicate-results", "pi:019c1111-0012", "second-result"),
+        (CLINE, "49-truncated-json-array", "cline:1772442000000", "torn-array"),
+    ];
+    for (folder, case, session, rule) in rows {
+        let machine = Machine::with(folder, &[case]);
+        let before = machine.untouched(folder);
+        let said = machine.run(&["repair", session, "--json"]);
+        assert_eq!(said.code, 5, "{case}: {said:?}");
+        assert!(said.out.contains(&format!("\"{rule}\"")), "{case}: {said:?}");
+        assert_eq!(machine.untouched(folder), before, "{case}");
+        let fixed = machine.run(&["repair", session, "--in-place", "--yes"]);
+        assert_eq!(fixed.code, 0, "{case}: {fixed:?}");
+        let again = machine.run(&["repair", session]);
+        assert_eq!(again.code, 0, "{case}: {again:?}");
+        assert!(again.out.contains("needs no repair"), "{case}: {again:?}");
+    }
+}
+
+/// Covers: G14.
+#[test]
+fn databases_are_left_alone_and_the_way_on_is_said() {
+    let machine = Machine::new();
+    let to = machine.user.join(".local/share/opencode");
+    fs::create_dir_all(&to).unwrap();
+    fs::copy(corpus("foreign/opencode/opencode.db"), to.join("opencode.db")).unwrap();
+    let listed = machine.list(&["--all", "--source", "opencode"]);
+    let session = format!("opencode:{}", listed[0]["id"].as_str().unwrap());
+    let said = machine.run(&["repair", &session]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("database") && said.err.contains("--here"), "{said:?}");
+}
+
+#[test]
+fn ones_own_sessions_are_repaired_where_they_are() {
+    let desk = Desk::new();
+    desk.session(1, vec![prompt("hello"), answer("hi")]);
+    let said = desk.run(&["repair", id(1).as_ref(), "--install"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("without -o"), "{said:?}");
+}

@@ -1,0 +1,108 @@
+//! Which calls have results, while lines are gone through.
+//!
+//! Responsible for: pairing as the readers do (`foreign/calls.rs`), and remembering of open calls what a result
+//! for them needs. Must not: hold anything of calls that have a result, but a hash.
+
+use super::draft::At;
+use super::json::Span;
+use super::tree::hash;
+use std::collections::{HashMap, HashSet};
+
+/// A call without a result so far.
+#[derive(Debug, Clone)]
+pub(super) struct Open {
+    /// The line behind which a result would stand.
+    pub(super) at: At,
+    /// The id under which it is sent.
+    pub(super) id: String,
+    /// The tool.
+    pub(super) name: String,
+    /// The row on which a result would hang, and its own.
+    pub(super) row: String,
+    pub(super) turn: u64,
+    /// The response that it is part of.
+    pub(super) response: String,
+    /// What the agent's result needs besides.
+    pub(super) template: serde_json::Map<String, serde_json::Value>,
+    /// Rows that hang on `row`, and where they say so.
+    pub(super) children: Vec<(At, Span)>,
+}
+
+/// What a result is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The result of a call; where that has got another id, this one.
+    First(Option<String>),
+    /// A further result.
+    Second,
+    /// There is no call.
+    Orphan,
+}
+
+/// The calls of one session.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    known: HashSet<u64>,
+    /// In the order of the calls.
+    open: HashMap<u64, Vec<Open>>,
+    /// Calls by id and turn, for agents whose results hang on the turn.
+    turns: HashSet<(u64, u64)>,
+}
+
+impl Calls {
+    /// Whether the id was given before, or is none.
+    pub(super) fn is_used(&self, id: &str) -> bool {
+        id.is_empty() || self.known.contains(&hash(id))
+    }
+
+    /// An id that was not given before.
+    pub(super) fn fresh(&self, id: &str) -> String {
+        let stem = if id.is_empty() { "call" } else { id };
+        let mut fresh = (2_u32..).map(|n| format!("{stem}_{n}"));
+        fresh.find(|id| !self.is_used(id)).unwrap_or_default()
+    }
+
+    /// A call as the file names it.
+    pub(super) fn call(&mut self, id: &str, open: Open) {
+        self.known.insert(hash(id));
+        self.known.insert(hash(&open.id));
+        self.turns.insert((hash(id), open.turn));
+        self.open.entry(hash(id)).or_default().push(open);
+    }
+
+    /// A result as the file names its call. With `turn`, a call of that turn is meant before any other.
+    pub(super) fn result(&mut self, id: &str, turn: Option<u64>) -> Answer {
+        let id = hash(id);
+        if !self.known.contains(&id) {
+            return Answer::Orphan;
+        }
+        let turn = turn.filter(|turn| self.turns.contains(&(id, *turn)));
+        let open = self.open.get_mut(&id);
+        let found = open.and_then(|open| {
+            let fits = |call: &Open| turn.is_none_or(|turn| call.turn == turn);
+            // Of the calls of one turn, the first; of several turns, the nearest.
+            let last = open.iter().rposition(fits)?;
+            let of = open.get(last)?.turn;
+            let at = open.iter().position(|call| call.turn == of && fits(call))?;
+            Some(open.remove(at))
+        });
+        match found {
+            Some(call) => Answer::First(Some(call.id).filter(|sent| hash(sent) != id)),
+            None => Answer::Second,
+        }
+    }
+
+    /// All that are open.
+    pub(super) fn each_open(&mut self, mut each: impl FnMut(&mut Open)) {
+        self.open.values_mut().flatten().for_each(&mut each);
+    }
+
+    /// Those that are sent without a result, as our context has it: `unanswered` holds their ids as the file
+    /// names them. In the order of the file.
+    pub(super) fn unanswered(&mut self, unanswered: &[String]) -> Vec<Open> {
+        let wanted = unanswered.iter().filter_map(|id| self.open.get_mut(&hash(id))?.pop());
+        let mut wanted: Vec<Open> = wanted.collect();
+        wanted.sort_by_key(|open| (open.at.line, open.at.object));
+        wanted
+    }
+}

@@ -1,0 +1,64 @@
+//! Why a session of another agent is not repaired.
+//!
+//! Responsible for: the cases, with where. Must not: say what to do; that is the command's.
+
+use crate::foreign::{Agent, ForeignError};
+use segno_model::store::StoreError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why it is not repaired.
+#[derive(Debug, thiserror::Error)]
+pub enum RescueError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
+    /// It is kept in a database, which is never written.
+    #[error("{agent} keeps its sessions in a database, which is never written")]
+    Database {
+        /// Whose.
+        agent: Agent,
+    },
+    /// It is kept in a way for which there are no rules.
+    #[error("{path} is not kept as lines or as an array")]
+    NoRules {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It changed since it was read.
+    #[error("{path} changed while it was looked at")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is something of the name that the result should have.
+    #[error("{path} exists already")]
+    Exists {
+        /// The name.
+        path: PathBuf,
+    },
+    /// It is not known where its agent would look for a copy.
+    #[error("there is no place for a copy: {why}")]
+    Unplaced {
+        /// Why.
+        why: String,
+    },
+    /// Its agent is at work on it.
+    #[error("{path} is open in its agent")]
+    Running {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The result could not be written.
+    #[error("the result could not be written")]
+    Write(#[source] io::Error),
+    /// The disk refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl RescueError {
+    pub(super) fn write(source: io::Error) -> Self {
+        Self::Write(source)
+    }
+}

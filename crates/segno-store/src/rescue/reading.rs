@@ -1,0 +1,136 @@
+//! What our reader makes of a session: what a plan is drawn from.
+//!
+//! Responsible for: reading it as everything else does, and keeping of that what a plan asks for. Must not: look
+//! at bytes.
+
+use super::tree::{hash, uuid_of};
+use crate::foreign::{self, Facts, ForeignError, Item, Located, View};
+use segno_model::{Body, Timestamp};
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// A session as our reader reads it.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    nodes: HashSet<u64>,
+    /// Calls of the context without results, as the file names them.
+    pub(super) unanswered: Vec<String>,
+    /// By the line of a compaction: the first record that it keeps.
+    pub(super) kept: HashMap<u64, Option<String>>,
+    pub(super) facts: Facts,
+    /// When the first record was.
+    pub(super) first_at: Option<Timestamp>,
+    pub(super) id_of_name: Option<String>,
+    pub(super) cwd_of_folder: Option<String>,
+}
+
+impl Reading {
+    /// Reads a session, four times: it is not held.
+    pub(super) fn of(session: &Located) -> Result<Self, ForeignError> {
+        let mut reading = Self {
+            id_of_name: id_of_name(&session.path),
+            cwd_of_folder: cwd_of_folder(&session.path),
+            ..Self::default()
+        };
+        let mut kept = HashMap::new();
+        let read = foreign::read(session, &mut |item| {
+            match item {
+                Item::Record(read) => {
+                    let (record, origin) = (&read.record, &read.origin);
+                    if reading.first_at.is_none() && read.dated {
+                        reading.first_at = Some(record.envelope.at);
+                    }
+                    if let (Some(line), Some(id)) = (origin.line, origin.id.as_deref())
+                        && record.is_node()
+                    {
+                        reading.nodes.insert(key(line, id));
+                        if let Body::Compaction(compaction) = record.body() {
+                            let first = compaction.first_kept.map(|at| at.seq);
+                            kept.insert(line, first);
+                        }
+                    }
+                }
+                Item::Fact(fact) => reading.facts.take(fact),
+                Item::Finding(_) => {}
+            }
+            ControlFlow::Continue(())
+        });
+        match read {
+            // What holds no turn can still have lines to repair.
+            Ok(()) | Err(ForeignError::NoTurns { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        reading.name_kept(session, &kept)?;
+        if let Ok(view) = View::active(session) {
+            let context = view.context();
+            reading.unanswered = context.unanswered.into_iter().map(|call| call.call_id).collect();
+        }
+        Ok(reading)
+    }
+
+    /// Whether a row became a node.
+    pub(super) fn is_node(&self, line: u64, id: &str) -> bool {
+        self.nodes.contains(&key(line, id))
+    }
+
+    /// What is known of a session whose header is lost: its id, its directory, and when it began. What nothing
+    /// tells is made up: a file with a header opens, and one without is refused.
+    pub(super) fn header(&self) -> (String, String, Timestamp) {
+        let created = self.facts.created.or(self.first_at).unwrap_or_default();
+        let made_up = || uuid_of(&format!("session {created}"));
+        let id = self.id_of_name.clone().or_else(|| self.facts.id.clone()).unwrap_or_else(made_up);
+        let cwd = self.facts.cwd.clone().or_else(|| self.cwd_of_folder.clone());
+        (id, cwd.unwrap_or_else(|| "/".to_owned()), created)
+    }
+
+    fn name_kept(
+        &mut self,
+        session: &Located,
+        kept: &HashMap<u64, Option<u64>>,
+    ) -> Result<(), ForeignError> {
+        let wanted: HashSet<u64> = kept.values().copied().flatten().collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut names = HashMap::new();
+        let read = foreign::read(session, &mut |item| {
+            if let Item::Record(read) = item
+                && wanted.contains(&read.record.seq())
+                && let Some(id) = read.origin.id
+            {
+                names.insert(read.record.seq(), id);
+            }
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = read
+            && !matches!(error, ForeignError::NoTurns { .. })
+        {
+            return Err(error);
+        }
+        let name = |seq: &Option<u64>| seq.and_then(|seq| names.get(&seq).cloned());
+        self.kept = kept.iter().map(|(line, seq)| (*line, name(seq))).collect();
+        Ok(())
+    }
+}
+
+fn key(line: u64, id: &str) -> u64 {
+    hash(&format!("{line} {id}"))
+}
+
+/// The id in a file's name: what stands behind the time.
+fn id_of_name(path: &Path) -> Option<String> {
+    let stem = path.file_stem()?.to_str()?;
+    if let Some(rest) = stem.strip_prefix("rollout-") {
+        let id = rest.get(rest.len().checked_sub(36)?..)?;
+        return uuid::Uuid::try_parse(id).is_ok().then(|| id.to_owned());
+    }
+    stem.split_once('_').map(|(_, id)| id.to_owned()).filter(|id| !id.is_empty())
+}
+
+/// The directory that pi's folder stands for: a `-` may have been another character.
+fn cwd_of_folder(path: &Path) -> Option<String> {
+    let folder = path.parent()?.file_name()?.to_str()?;
+    let inner = folder.strip_prefix("--")?.strip_suffix("--")?;
+    Some(format!("/{}", inner.replace('-', "/")))
+}

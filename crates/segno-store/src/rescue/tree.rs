@@ -1,0 +1,262 @@
+//! Rows that name their parents: repeats, ids that were given twice, parents that are nowhere.
+//!
+//! Responsible for: what has to change so that each row hangs where our reader hangs it. Holds some forty bytes
+//! for each row. Must not: know any agent's names for things, or what a row says.
+
+use super::draft::{At, Draft};
+use super::json::{Span, quote};
+use super::rule::Rule;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// An id or another name in 8 bytes.
+pub(super) fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// How an agent's rows are told apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    /// Whether what hangs on a repeated row goes on where the session was.
+    pub(super) repeats_go_on: bool,
+    /// Whether a first row may follow one of another file.
+    pub(super) continues_others: bool,
+    /// An id that no row has, from a text that no other id was made from.
+    pub(super) fresh: fn(&str) -> String,
+}
+
+/// A row, as far as it is looked at here.
+pub(super) struct Row<'a> {
+    pub(super) id: &'a str,
+    pub(super) id_span: Option<Span>,
+    /// The parent that it names, and where.
+    pub(super) parent: Option<(&'a str, Span)>,
+    /// The same for unchanged repeats.
+    pub(super) print: u64,
+    /// Whether our reader makes a node of it.
+    pub(super) is_node: bool,
+    /// Rows of one lane hang on each other.
+    pub(super) lane: u64,
+}
+
+/// What a row has become.
+pub(super) enum Taken {
+    /// It stands in the file already, and is left out.
+    Repeat,
+    /// It stays, under this id. `parent` as it names it, where it is free to be changed.
+    Row { id: String, parent: Option<(u64, Span)> },
+}
+
+/// The rows so far.
+pub(super) struct Tree {
+    kind: Kind,
+    rows: HashMap<u64, Known>,
+    /// By lane: the last row that is the last node or hangs on it.
+    tails: HashMap<u64, String>,
+    /// The later of two rows with one id, by that id.
+    renamed: HashMap<u64, String>,
+    /// Rows whose parent has not come so far.
+    waiting: Vec<Waiting>,
+    /// The repeat that was read last.
+    repeat: Option<u64>,
+    repeats: Option<(At, u64)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    print: u64,
+    parent: u64,
+}
+
+struct Waiting {
+    at: At,
+    span: Span,
+    id: u64,
+    parent: u64,
+    target: Option<String>,
+    rule: Rule,
+}
+
+impl Tree {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            rows: HashMap::new(),
+            tails: HashMap::new(),
+            renamed: HashMap::new(),
+            waiting: Vec::new(),
+            repeat: None,
+            repeats: None,
+        }
+    }
+
+    /// Whether a row with this id was read.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.rows.contains_key(&hash(id))
+    }
+
+    /// The row on which the next one would hang.
+    pub(super) fn tail(&self, lane: u64) -> Option<&str> {
+        self.tails.get(&lane).map(String::as_str)
+    }
+
+    /// The last row under this id of which later ones speak.
+    pub(super) fn renamed(&self, id: &str) -> Option<&str> {
+        self.renamed.get(&hash(id)).map(String::as_str)
+    }
+
+    /// Takes the next row.
+    pub(super) fn take(&mut self, at: &At, row: Row<'_>, draft: &mut Draft) -> Taken {
+        let own = hash(row.id);
+        let known = self.rows.get(&own).copied();
+        if known.is_some_and(|known| known.print == row.print) && draft.has(Rule::RepeatedRecord) {
+            self.repeat = Some(own);
+            self.repeats = Some(self.repeats.map_or((*at, 1), |(first, count)| (first, count + 1)));
+            draft.leave_out(at);
+            return Taken::Repeat;
+        }
+        self.end_repeats(draft);
+        let parent = row.parent.as_ref().map(|(id, span)| (hash(id), span.clone()));
+        let (hangs_on, parent) = self.place(at, &row, own, parent, draft);
+        let mut id = row.id.to_owned();
+        if known.is_some()
+            && draft.has(Rule::ReusedId)
+            && let Some(span) = row.id_span
+        {
+            id = self.fresh(&format!("{} {}", row.id, at.line));
+            draft.splice(at, span, quote(&id));
+            draft.tell(Rule::ReusedId, Some(at), format!("{} was given before", row.id));
+            self.renamed.insert(own, id.clone());
+        }
+        let tail = self.tails.get(&row.lane).map(|tail| hash(tail));
+        if row.is_node || hangs_on == tail {
+            self.tails.insert(row.lane, id.clone());
+        }
+        if row.is_node {
+            self.repeat = None;
+        }
+        self.rows.insert(hash(&id), Known { print: row.print, parent: hangs_on.unwrap_or(0) });
+        self.rows.insert(own, Known { print: row.print, parent: hangs_on.unwrap_or(0) });
+        Taken::Row { id, parent }
+    }
+
+    /// On what a row hangs, and its parent where nothing was changed about it.
+    fn place(
+        &mut self,
+        at: &At,
+        row: &Row<'_>,
+        own: u64,
+        parent: Option<(u64, Span)>,
+        draft: &mut Draft,
+    ) -> (Option<u64>, Option<(u64, Span)>) {
+        let Some((named, span)) = parent else { return (None, None) };
+        let tail = self.tails.get(&row.lane).cloned();
+        if let Some(new) = self.renamed.get(&named) {
+            draft.splice(at, span, quote(new));
+            return (Some(hash(new)), None);
+        }
+        if self.kind.repeats_go_on
+            && self.repeat == Some(named)
+            && let Some(tail) = tail
+        {
+            draft.splice(at, span, quote(&tail));
+            let what = "it hangs on a repeated record; it goes on where the session was";
+            draft.tell(Rule::MissingParent, Some(at), what);
+            return (Some(hash(&tail)), None);
+        }
+        if named != own && self.rows.contains_key(&named) {
+            return (Some(named), Some((named, span)));
+        }
+        let rule = if named == own { Rule::Cycle } else { Rule::MissingParent };
+        let is_first = tail.is_none();
+        if draft.has(rule) && !(is_first && self.kind.continues_others) {
+            let target = tail.clone();
+            self.waiting.push(Waiting { at: *at, span, id: own, parent: named, target, rule });
+        }
+        (tail.as_deref().map(hash), None)
+    }
+
+    /// An id that no row has.
+    pub(super) fn fresh(&self, from: &str) -> String {
+        let mut from = from.to_owned();
+        loop {
+            let id = (self.kind.fresh)(&from);
+            if !self.rows.contains_key(&hash(&id)) {
+                return id;
+            }
+            from.push('+');
+        }
+    }
+
+    fn end_repeats(&mut self, draft: &mut Draft) {
+        if let Some((first, count)) = self.repeats.take() {
+            let what = match count {
+                1 => "a record stands here again".to_owned(),
+                count => format!("{count} records stand here again"),
+            };
+            draft.tell(Rule::RepeatedRecord, Some(&first), what);
+        }
+    }
+
+    /// The end. `instead`: rows behind which something was put on which their children hang now.
+    pub(super) fn finish(&mut self, instead: &HashMap<u64, String>, draft: &mut Draft) {
+        self.end_repeats(draft);
+        for waiting in std::mem::take(&mut self.waiting) {
+            let Waiting { at, span, id, parent, target, mut rule } = waiting;
+            // A parent that comes later is found by every agent, unless it leads back here.
+            if parent != id && self.rows.contains_key(&parent) {
+                if !self.leads_to(parent, id) {
+                    continue;
+                }
+                rule = Rule::Cycle;
+            }
+            let target = target.map(|row| instead.get(&hash(&row)).cloned().unwrap_or(row));
+            if let Some(row) = self.rows.get_mut(&id) {
+                row.parent = target.as_deref().map_or(0, hash);
+            }
+            draft.splice(&at, span, target.as_deref().map_or("null".to_owned(), quote));
+            let what = match rule {
+                Rule::Cycle => "it follows itself, directly or through others",
+                _ => "it names a parent that is nowhere in the file",
+            };
+            draft.tell(rule, Some(&at), what);
+        }
+    }
+
+    fn leads_to(&self, from: u64, to: u64) -> bool {
+        let mut at = from;
+        for _ in 0..=self.rows.len() {
+            if at == to {
+                return true;
+            }
+            match self.rows.get(&at) {
+                Some(row) if row.parent != 0 => at = row.parent,
+                _ => return false,
+            }
+        }
+        // It goes round elsewhere.
+        false
+    }
+}
+
+/// 16 bytes that are the same for the same text.
+fn bytes_of(from: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (to, byte) in bytes.iter_mut().zip(Sha256::digest(from.as_bytes())) {
+        *to = byte;
+    }
+    bytes
+}
+
+/// A random-looking UUID that is the same for the same text.
+pub(super) fn uuid_of(from: &str) -> String {
+    uuid::Builder::from_random_bytes(bytes_of(from)).into_uuid().to_string()
+}
+
+/// Eight hexadecimal digits that are the same for the same text.
+pub(super) fn short_of(from: &str) -> String {
+    uuid_of(from).chars().take(8).collect()
+}

@@ -1,0 +1,131 @@
+//! Carrying a plan out: the repaired bytes, and what is kept beside them.
+//!
+//! Responsible for: copying every line that needs no change as its bytes. Holds one line. Must not: decide
+//! anything, or know where the result goes.
+
+use super::codex;
+use super::draft::{Edit, Fate};
+use super::error::RescueError;
+use super::json::spliced;
+use super::salvage::salvage;
+use super::{Plan, Source};
+use std::io::{self, Read as _, Write};
+
+/// What is changed in every line besides.
+#[derive(Debug, Clone, Default)]
+pub struct Rename {
+    /// The id that the session has.
+    pub from: String,
+    /// The id that the copy gets.
+    pub to: String,
+}
+
+/// Where the result goes.
+pub(super) struct Output<'o> {
+    pub(super) result: &'o mut dyn Write,
+    pub(super) aside: &'o mut dyn Write,
+    pub(super) rename: Option<&'o Rename>,
+    /// Numbering of lines: from which line on, and the last number given.
+    numbers: Option<u64>,
+    last: Option<u64>,
+}
+
+impl<'o> Output<'o> {
+    pub(super) fn new(
+        plan: &Plan,
+        result: &'o mut dyn Write,
+        aside: &'o mut dyn Write,
+        rename: Option<&'o Rename>,
+    ) -> Self {
+        Self { result, aside, rename, numbers: plan.renumber_from, last: None }
+    }
+
+    /// Writes the whole result.
+    pub(super) fn write(&mut self, plan: &Plan, source: &Source) -> Result<(), RescueError> {
+        let mut lines = source.lines()?;
+        let failed = |e| RescueError::write(e);
+        while let Some(line) = lines.next_raw()? {
+            if let Some(bytes) = line.oversize {
+                let ended = u64::from(line.whole);
+                self.copy(source, line.offset, bytes + ended).map_err(failed)?;
+                continue;
+            }
+            match plan.edits.get(&line.number) {
+                None => self.line(line.number, line.bytes, line.whole).map_err(failed)?,
+                Some(edit) => {
+                    self.edited(line.number, line.bytes, line.whole, edit).map_err(failed)?;
+                }
+            }
+        }
+        self.result.flush().map_err(failed)?;
+        self.aside.flush().map_err(failed)
+    }
+
+    fn copy(&mut self, source: &Source, offset: u64, bytes: u64) -> io::Result<()> {
+        let mut part = source.from(offset)?.take(bytes);
+        io::copy(&mut part, self.result).map(drop)
+    }
+
+    fn edited(&mut self, number: u64, bytes: &[u8], ended: bool, edit: &Edit) -> io::Result<()> {
+        for json in &edit.before {
+            self.line(number, json.as_bytes(), true)?;
+        }
+        let found = salvage(bytes, number == 1);
+        let stays = edit.objects.is_empty() && found.rules.is_empty();
+        if stays {
+            self.line(number, bytes, true)?;
+        }
+        for (at, object) in found.objects.iter().enumerate() {
+            match edit.objects.get(&at) {
+                None if !stays => self.line(number, object.as_bytes(), true)?,
+                None | Some(Fate::Out) => {}
+                Some(Fate::Spliced(splices)) => {
+                    self.line(number, spliced(object, splices).as_bytes(), true)?;
+                }
+            }
+            for json in edit.after.get(&at).into_iter().flatten() {
+                self.line(number, json.as_bytes(), true)?;
+            }
+        }
+        if edit.set_aside {
+            self.aside.write_all(bytes)?;
+            self.aside.write_all(if ended { b"\n" } else { b"" })?;
+        }
+        Ok(())
+    }
+
+    /// One line of the result.
+    fn line(&mut self, number: u64, bytes: &[u8], ended: bool) -> io::Result<()> {
+        let renamed = self.rename.and_then(|rename| renamed(bytes, rename));
+        let bytes = renamed.as_deref().unwrap_or(bytes);
+        let numbered = self.numbers.and_then(|from| self.numbered(number >= from, bytes));
+        self.result.write_all(numbered.as_deref().unwrap_or(bytes))?;
+        self.result.write_all(if ended { b"\n" } else { b"" })
+    }
+
+    /// The line with the number that it should have; none when it has that.
+    fn numbered(&mut self, anew: bool, bytes: &[u8]) -> Option<Vec<u8>> {
+        let json = std::str::from_utf8(bytes).ok()?;
+        let (place, number) = codex::ordinal(json)?;
+        let next = match self.last {
+            Some(last) if anew => last + 1,
+            _ => number,
+        };
+        self.last = Some(next);
+        (next != number).then(|| spliced(json, &[(place, next.to_string())]).into_bytes())
+    }
+}
+
+/// The line with another id for the session, wherever that stands as a whole text.
+fn renamed(bytes: &[u8], rename: &Rename) -> Option<Vec<u8>> {
+    let from = format!("\"{}\"", rename.from);
+    memchr::memmem::find(bytes, from.as_bytes())?;
+    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    for found in memchr::memmem::find_iter(bytes, from.as_bytes()) {
+        out.extend_from_slice(&bytes[at..found]);
+        out.extend_from_slice(format!("\"{}\"", rename.to).as_bytes());
+        at = found + from.len();
+    }
+    out.extend_from_slice(&bytes[at..]);
+    Some(out)
+}

@@ -1,0 +1,171 @@
+//! Repairing bytes and looking at what came out.
+
+use segno_model::context::{Context, ContextMessage, UNKNOWN_OUTCOME};
+use segno_model::finding::Severity;
+use segno_model::record::{AssistantBlock, Block};
+use segno_store::foreign::{Agent, Located, View, recognise};
+use segno_store::rescue::{self, RescueError};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file of `tests/corpus`.
+pub(crate) fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus").join(name)
+}
+
+/// What a repair gave.
+pub(crate) struct Repaired {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) aside: Vec<u8>,
+    /// As `rule@line`.
+    pub(crate) changes: Vec<String>,
+}
+
+/// Repairs the session in a file.
+pub(crate) fn repaired(session: &Located) -> Result<Repaired, RescueError> {
+    let plan = rescue::plan(session)?;
+    let (mut bytes, mut aside) = (Vec::new(), Vec::new());
+    plan.write(&mut bytes, &mut aside, None)?;
+    let change = |change: &rescue::Change| {
+        change.line.map_or_else(|| change.rule.to_owned(), |line| format!("{}@{line}", change.rule))
+    };
+    let changes = plan.changes.iter().map(change).collect();
+    if plan.is_empty() {
+        assert_eq!(bytes, fs::read(&session.path).expect("it is there"), "nothing has to change");
+    }
+    Ok(Repaired { bytes, aside, changes })
+}
+
+/// A session of the same agent, in a file of its own with the same name.
+pub(crate) struct Copy {
+    folder: tempfile::TempDir,
+    pub(crate) session: Located,
+}
+
+impl Copy {
+    pub(crate) fn of(session: &Located, bytes: &[u8]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = session.path.file_name().expect("it has one");
+        // pi's folder names the directory.
+        let inner = folder.path().join("--srv-kiln--");
+        fs::create_dir(&inner).expect("a folder");
+        let path = inner.join(name);
+        fs::write(&path, bytes).expect("a file");
+        Self { session: Located { path, ..session.clone() }, folder }
+    }
+
+    /// What the next request would hold, but for what a repair says in other words.
+    pub(crate) fn context(&self) -> Vec<String> {
+        let _ = &self.folder;
+        View::active(&self.session).map(|view| lines(&view.context())).unwrap_or_default()
+    }
+
+    /// What our reader finds above a note, among what the rules promise to settle.
+    pub(crate) fn left(&self) -> Vec<String> {
+        const LINES: &[&str] =
+            &["torn-line", "torn-tail", "fused-line", "nul-run", "bad-utf8", "lone-surrogate"];
+        const ROWS: &[&str] = &[
+            "duplicate-record",
+            "missing-parent",
+            "cycle",
+            "duplicate-result",
+            "orphan-result",
+            "second-header",
+            "stale-branch",
+            "missing-kept-record",
+            "ordinal-gap",
+            "missing-header",
+        ];
+        // Of pi's version 4 only lines are repaired, and Codex itself leaves such results out.
+        let name = self.session.path.to_string_lossy().into_owned();
+        let is_settled = |code: &str| {
+            LINES.contains(&code)
+                || ROWS.contains(&code)
+                    && !name.contains("-v4-")
+                    && !(code == "orphan-result" && self.session.agent == Agent::Codex)
+                    && !matches!(self.session.agent, Agent::Gemini | Agent::Cline)
+        };
+        let Ok(view) = View::transcript(&self.session) else { return Vec::new() };
+        let above = view.findings.iter().filter(|f| f.severity > Severity::Note);
+        let left = above.filter(|f| is_settled(f.code));
+        left.map(|f| format!("{}@{}", f.code, f.line.unwrap_or_default())).collect()
+    }
+}
+
+/// The session in a corpus file.
+pub(crate) fn session(name: &str) -> Located {
+    recognise(&corpus(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn lines(context: &Context) -> Vec<String> {
+    let mut lines = Vec::new();
+    for message in &context.messages {
+        match message {
+            ContextMessage::User { content, .. } => lines.push(format!("user: {}", shown(content))),
+            ContextMessage::Assistant(turn) => lines.extend(turn.content.iter().filter_map(said)),
+            ContextMessage::Results(results) => {
+                let line = |r: &segno_model::context::ContextResult| {
+                    let text = shown(&r.content);
+                    let is_unknown = [UNKNOWN_OUTCOME, rescue::UNKNOWN_OUTCOME].contains(&&*text)
+                        || text.starts_with("[Tool call interrupted");
+                    let text = if is_unknown { "?".to_owned() } else { text };
+                    format!("result: {text}")
+                };
+                lines.extend(results.iter().map(line));
+            }
+        }
+    }
+    // What our context says by itself to keep turns apart.
+    lines.retain(|line| !line.starts_with("user: (Segno: ") && line.trim() != "user:");
+    lines
+}
+
+fn said(block: &AssistantBlock) -> Option<String> {
+    match block {
+        AssistantBlock::Text { text } if text.trim().is_empty() => None,
+        AssistantBlock::Text { text } => Some(format!("assistant: {}", known(text))),
+        // Not sent to anybody without a signature.
+        AssistantBlock::Thinking { signature, .. }
+            if signature.as_deref().is_none_or(str::is_empty) =>
+        {
+            None
+        }
+        AssistantBlock::Thinking { text, .. } => Some(format!("thinking: {text}")),
+        AssistantBlock::ToolCall(call) => Some(format!("call {} {}", call.name, call.arguments)),
+        AssistantBlock::Unknown => Some("assistant: [?]".to_owned()),
+    }
+}
+
+fn shown(content: &[Block]) -> String {
+    let text = |block: &Block| match block {
+        Block::Text { text } => known(text.head()).to_owned(),
+        Block::Image { media_type, .. } => format!("[{media_type}]"),
+        Block::Unknown => "[?]".to_owned(),
+    };
+    let texts: Vec<String> =
+        content.iter().map(text).filter(|text| !text.trim().is_empty()).collect();
+    if texts.is_empty() || texts == ["(no output)"] { String::new() } else { texts.join(" | ") }
+}
+
+/// A piece of an unknown kind that stands as text.
+fn known(text: &str) -> &str {
+    let stands =
+        ["(a piece of a kind that is not known here", "(content of a kind that this version"];
+    if stands.iter().any(|start| text.starts_with(start)) { "[?]" } else { text }
+}
+
+/// That a repair keeps its promises; gives what it changed.
+pub(crate) fn keeps_its_promises(session: &Located, bytes: &[u8], shown: &str) -> Option<Repaired> {
+    let before = Copy::of(session, bytes);
+    let result = match repaired(&before.session) {
+        Ok(result) => result,
+        Err(RescueError::Foreign(_)) => return None,
+        Err(error) => panic!("{shown}: {error}"),
+    };
+    let after = Copy::of(session, &result.bytes);
+    assert_eq!(after.context(), before.context(), "{shown}: the context, {:?}", result.changes);
+    assert_eq!(after.left(), [""; 0], "{shown}: what is left, {:?}", result.changes);
+    let again = repaired(&after.session).unwrap_or_else(|e| panic!("{shown}: again: {e}"));
+    assert_eq!(again.changes, [""; 0], "{shown}: repaired twice, after {:?}", result.changes);
+    Some(result)
+}

@@ -1,0 +1,152 @@
+//! Every fixture, damaged in every way that is known, repaired.
+
+use crate::bench::{corpus, keeps_its_promises, session};
+use proptest::prelude::*;
+use std::fs;
+
+const FOLDERS: [&str; 4] = ["claude", "codex", "pi", "gemini"];
+
+fn files() -> Vec<String> {
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        let dir = corpus(&format!("foreign/{folder}"));
+        for entry in fs::read_dir(&dir).expect("it is in the corpus").filter_map(Result::ok) {
+            let name = entry.file_name().into_string().expect("UTF-8");
+            if name.ends_with(".jsonl") {
+                files.push(format!("foreign/{folder}/{name}"));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Covers: G3, G4, G14.
+#[test]
+fn whole_fixtures_keep_everything() {
+    for name in files() {
+        let session = session(&name);
+        let bytes = fs::read(&session.path).expect("it is in the corpus");
+        let result = keeps_its_promises(&session, &bytes, &name).expect("it reads");
+        eprintln!("{name}: {:?}", result.changes);
+    }
+}
+
+/// Covers: G2, G4.
+#[test]
+fn fixtures_cut_at_every_line_are_repaired() {
+    for name in files() {
+        let session = session(&name);
+        let bytes = fs::read(&session.path).expect("it is in the corpus");
+        let ends: Vec<usize> = memchr::memchr_iter(b'\n', &bytes).collect();
+        for end in &ends {
+            // Behind the line, before its end, and in its middle.
+            for at in [end + 1, *end, end.saturating_sub(40)] {
+                keeps_its_promises(&session, &bytes[..at], &format!("{name} cut at {at}"));
+            }
+        }
+    }
+}
+
+/// A way in which files were found damaged.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    Nuls,
+    NulLine,
+    Torn,
+    Fused,
+    Doubled,
+    DoubledRun,
+    Lost,
+    Byte,
+    Stub,
+    Surrogate,
+}
+
+fn damage(lines: &mut Vec<Vec<u8>>, at: usize, by: usize, how: Damage) {
+    let at = at % lines.len();
+    let len = lines[at].len();
+    match how {
+        Damage::Nuls => {
+            lines[at].splice(0..0, vec![0; 1 + by % 600]);
+        }
+        Damage::NulLine => lines.insert(at, vec![0; 1 + by % 600]),
+        Damage::Torn => lines[at].truncate(by % len.max(1)),
+        Damage::Fused => {
+            if at + 1 < lines.len() {
+                let next = lines.remove(at + 1);
+                lines[at].extend(next);
+            }
+        }
+        Damage::Doubled => lines.insert(at + 1, lines[at].clone()),
+        Damage::DoubledRun => {
+            let from = at - (by % 4).min(at);
+            let run = lines[from..=at].to_vec();
+            lines.extend(run);
+        }
+        Damage::Lost => {
+            if lines.len() > 1 {
+                lines.remove(at);
+            }
+        }
+        Damage::Byte => {
+            if len > 0 {
+                lines[at][by % len] = 0xFE;
+            }
+        }
+        Damage::Stub => {
+            let stub = lines[at][..len.min(by % 80)].to_vec();
+            lines[at].splice(0..0, stub);
+        }
+        Damage::Surrogate => {
+            if let Some(quote) = memchr::memmem::find(&lines[at], b"\"text\":\"") {
+                lines[at].splice(quote + 8..quote + 8, *b"\\ud83c");
+            }
+        }
+    }
+}
+
+fn damages() -> impl Strategy<Value = Vec<(usize, usize, Damage)>> {
+    let how = prop::sample::select(vec![
+        Damage::Nuls,
+        Damage::NulLine,
+        Damage::Torn,
+        Damage::Fused,
+        Damage::Doubled,
+        Damage::DoubledRun,
+        Damage::Lost,
+        Damage::Byte,
+        Damage::Stub,
+        Damage::Surrogate,
+    ]);
+    prop::collection::vec((any::<u16>(), any::<u16>(), how), 1..5).prop_map(|damages| {
+        damages.into_iter().map(|(at, by, how)| (usize::from(at), usize::from(by), how)).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    /// Covers: G3, G4.
+    #[test]
+    fn whatever_happened_to_a_file_its_repair_loses_nothing_that_reads(
+        which in any::<prop::sample::Index>(),
+        damages in damages(),
+        is_ended in any::<bool>(),
+    ) {
+        let files = files();
+        let name = which.get(&files);
+        let session = session(name);
+        let bytes = fs::read(&session.path).expect("it is in the corpus");
+        let mut lines: Vec<Vec<u8>> =
+            bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
+        for (at, by, how) in &damages {
+            damage(&mut lines, *at, *by, *how);
+        }
+        let mut bytes = lines.join(&b'\n');
+        if is_ended {
+            bytes.push(b'\n');
+        }
+        keeps_its_promises(&session, &bytes, &format!("{name} {damages:?}"));
+    }
+}

@@ -1,0 +1,438 @@
+//! The recorded cases, repaired.
+
+use crate::bench::{Copy, Repaired, corpus, keeps_its_promises, repaired, session};
+use segno_store::foreign::{Agent, Located, View, recognise};
+use segno_store::rescue::{self, RULES, RescueError, is_repaired};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+
+/// A case's file, what is changed in it, and how many bytes are set aside.
+type Row = (&'static str, &'static [&'static str], usize);
+
+const ROWS: &[Row] = &[
+    (
+        "01-torn-middle-lines/c0de0001-1111-4111-8111-000000000001.jsonl",
+        &["torn-line@6", "torn-line@7"],
+        249,
+    ),
+    ("03-fused-stub/c0de0003-1111-4111-8111-000000000003.jsonl", &["fused-line@7"], 458),
+    ("04-nul-block/c0de0004-1111-4111-8111-000000000004.jsonl", &["nul-run@6", "nul-run@9"], 0),
+    (
+        "05-lone-surrogate/c0de0005-1111-4111-8111-000000000005.jsonl",
+        &["lone-surrogate@3", "lone-surrogate@6"],
+        0,
+    ),
+    (
+        "07-unicode-separators/2026-03-02T09-00-00-000Z_019c1111-0007-7000-8000-000000000007.jsonl",
+        &[],
+        0,
+    ),
+    (
+        "08-bom-crlf/rollout-2026-03-02T09-00-00-019c0000-0008-7000-8000-000000000008.jsonl",
+        &["byte-order-mark@1"],
+        0,
+    ),
+    (
+        "10-duplicate-prefix/2026-03-02T09-00-00-000Z_019c1111-000a-7000-8000-00000000000a.jsonl",
+        &["repeated-record@4", "repeated-record@5"],
+        0,
+    ),
+    (
+        "12-missing-parent/c0de000c-1111-4111-8111-00000000000c.jsonl",
+        &["missing-parent@5", "missing-parent@7"],
+        0,
+    ),
+    ("13-parallel-tool-branches/c0de000d-1111-4111-8111-00000000000d.jsonl", &[], 0),
+    (
+        "15-orphan-call-tail/rollout-2026-03-02T09-00-00-019c0000-000f-7000-8000-00000000000f.jsonl",
+        &["unanswered-call@7"],
+        0,
+    ),
+    (
+        "17-orphan-result/c0de0011-1111-4111-8111-000000000011.jsonl",
+        &["orphan-result@4", "missing-parent@4"],
+        0,
+    ),
+    (
+        "18-duplicate-results/2026-03-02T09-00-00-000Z_019c1111-0012-7000-8000-000000000012.jsonl",
+        &["second-result@5", "second-result@7"],
+        0,
+    ),
+    (
+        "20-reused-call-ids/2026-03-02T09-00-00-000Z_019c1111-0014-7000-8000-000000000014.jsonl",
+        &["reused-call-id@7", "reused-call-id@11", "reused-call-id@15"],
+        0,
+    ),
+    (
+        "21-unsigned-thinking/c0de0015-1111-4111-8111-000000000015.jsonl",
+        &["unsigned-thinking@2", "unsigned-thinking@4"],
+        713,
+    ),
+    (
+        "23-empty-text-blocks/c0de0017-1111-4111-8111-000000000017.jsonl",
+        &["empty-text@2", "empty-text@3", "empty-text@4", "empty-text@5"],
+        0,
+    ),
+    ("24-compaction-resume/later/c0de0018-1111-4111-8111-000000000018.jsonl", &[], 0),
+    ("24-compaction-resume/right-after/c0de0018-1111-4111-8111-000000000018.jsonl", &[], 0),
+    (
+        "26-fork-label-boundary/2026-03-02T09-00-00-000Z_019c1111-001a-7000-8000-00000000001a.jsonl",
+        &[],
+        0,
+    ),
+    ("26-fork-label-boundary/already-forked.jsonl", &["lost-kept@6"], 0),
+    (
+        "27-replayed-copies/c0de001b-1111-4111-8111-00000000001b.jsonl",
+        &["repeated-record@9", "missing-parent@13"],
+        0,
+    ),
+    (
+        "29-late-first-prompt/rollout-2026-03-02T09-00-00-019c0000-001d-7000-8000-00000000001d.jsonl",
+        &[],
+        0,
+    ),
+    ("31-slash-command-title/c0de001f-1111-4111-8111-00000000001f.jsonl", &[], 0),
+    ("31-slash-command-title/c0de001f-1111-4111-8111-0000000000b0.jsonl", &[], 0),
+    ("31-slash-command-title/c0de001f-1111-4111-8111-0000000000d0.jsonl", &[], 0),
+    ("32-mtime-lies/sessions/c0de0020-1111-4111-8111-000000000001.jsonl", &[], 0),
+    ("32-mtime-lies/sessions/c0de0020-1111-4111-8111-000000000002.jsonl", &[], 0),
+    ("32-mtime-lies/sessions/c0de0020-1111-4111-8111-000000000003.jsonl", &[], 0),
+    ("35-usage-dedup/c0de0023-1111-4111-8111-000000000023.jsonl", &[], 0),
+    ("35-usage-dedup/c0de0023-1111-4111-8111-0000000000b0.jsonl", &[], 0),
+    (
+        "36-fork-usage/rollout-2026-03-02T09-00-00-019c0000-0024-7000-8000-000000000024.jsonl",
+        &[],
+        0,
+    ),
+    (
+        "36-fork-usage/rollout-2026-03-02T09-00-00-019c0000-0024-7000-8000-0000000000f0.jsonl",
+        &[],
+        0,
+    ),
+    (
+        "37-unknown-variants/2026-03-02T09-00-00-000Z_019c1111-0025-7000-8000-000000000025.jsonl",
+        &["unknown-piece@2"],
+        0,
+    ),
+    (
+        "37-unknown-variants/rollout-2026-03-02T09-00-00-019c0000-0025-7000-8000-000000000025.jsonl",
+        &[],
+        0,
+    ),
+    (
+        "39-terminal-escapes/2026-03-02T09-00-00-000Z_019c1111-0027-7000-8000-000000000027.jsonl",
+        &[],
+        0,
+    ),
+    (
+        "40-clock-backwards/2026-03-02T09-00-00-000Z_019c1111-0028-7000-8000-000000000028.jsonl",
+        &[],
+        0,
+    ),
+    ("41-secrets-and-modes/session/c0de0029-1111-4111-8111-000000000029.jsonl", &[], 0),
+    ("42-subagents-before-fork/c0de002a-1111-4111-8111-0000000000a0.jsonl", &[], 0),
+    (
+        "42-subagents-before-fork/c0de002a-1111-4111-8111-0000000000a0/subagents/agent-a42b.jsonl",
+        &[],
+        0,
+    ),
+    ("42-subagents-before-fork/c0de002a-1111-4111-8111-0000000000f0.jsonl", &[], 0),
+    (
+        "46-nul-in-text/2026-03-02T09-00-00-000Z_019c1111-002e-7000-8000-00000000002e.jsonl",
+        &["lone-surrogate@6"],
+        0,
+    ),
+    ("48-queued-prompts/c0de0030-1111-4111-8111-000000000030.jsonl", &["unanswered-call@2"], 0),
+    (
+        "51-in-flight-turn/rollout-2026-03-02T09-00-00-019c0000-0033-7000-8000-000000000033.jsonl",
+        &["unanswered-call@11"],
+        0,
+    ),
+];
+
+fn repair_case(name: &str) -> (Located, Repaired) {
+    let session = session(&format!("cases/{name}"));
+    let bytes = fs::read(&session.path).expect("it is in the corpus");
+    let result = keeps_its_promises(&session, &bytes, name).expect("it reads");
+    (session, result)
+}
+
+/// Covers: #1, #3, #5, #7, #9, #10, #11, #20, #23, #24, #26, #32, #34, #35, #36, #38, #39, #46, #48, #49, #54,
+/// #111, #135, #147, G3, G14.
+#[test]
+fn each_case_is_repaired_by_these_changes() {
+    let mut wrong = Vec::new();
+    for (name, changes, aside) in ROWS {
+        let (session, result) = repair_case(name);
+        let mut expected: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
+        let mut found = result.changes.clone();
+        (expected.sort(), found.sort());
+        if found != expected || result.aside.len() != *aside {
+            wrong.push(format!("{name}: {:?}, {} aside", result.changes, result.aside.len()));
+        }
+        // A line that needs no change is there as its bytes.
+        let before = fs::read(&session.path).expect("it is in the corpus");
+        let changed: BTreeSet<usize> =
+            changes.iter().filter_map(|change| change.split_once('@')?.1.parse().ok()).collect();
+        let after: BTreeSet<&[u8]> = result.bytes.split(|&b| b == b'\n').collect();
+        for (n, line) in before.split(|&b| b == b'\n').enumerate() {
+            let is_repeat = changes.iter().any(|change| change.starts_with("repeated"));
+            let is_sure = !changed.contains(&(n + 1))
+                && !is_repeat
+                && !changes.iter().any(|c| {
+                    // What hangs on a call hangs on its result then, and results go with their calls' ids.
+                    c.starts_with("unanswered") || c.starts_with("reused")
+                });
+            if is_sure && !after.contains(line) {
+                wrong.push(format!("{name}: line {} changed", n + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// No case is left out of the table.
+#[test]
+fn every_case_has_a_row() {
+    let mut folders = vec!["cases".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(corpus(&folder)).expect("a folder").filter_map(Result::ok) {
+            let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() {
+                folders.push(name);
+            } else if let Some(case) = name.strip_prefix("cases/").filter(|n| n.ends_with(".jsonl"))
+            {
+                assert!(ROWS.iter().any(|(row, ..)| *row == case), "{case} has no row");
+            }
+        }
+    }
+}
+
+fn rows(bytes: &[u8]) -> Vec<Value> {
+    let lines = bytes.split(|&b| b == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    lines.map(|line| serde_json::from_slice(line).expect("each line is JSON")).collect()
+}
+
+/// The rows that Claude Code walks, from the last to the first; none where it would stop early.
+fn chain(rows: &[Value]) -> Vec<&Value> {
+    let has_id = |row: &&Value| row["uuid"].is_string();
+    let mut at = rows.iter().rfind(has_id);
+    let mut chain = Vec::new();
+    while let Some(row) = at {
+        chain.push(row);
+        assert!(chain.len() <= rows.len(), "it never ends");
+        let Some(parent) = row["parentUuid"].as_str() else { break };
+        at = rows.iter().find(|row| row["uuid"] == parent);
+        assert!(at.is_some(), "{parent} is missing");
+    }
+    chain.reverse();
+    chain
+}
+
+/// Covers: #1, #3, #5, #23, #34. What the agent itself loses, it has again.
+#[test]
+fn the_walk_along_parents_reaches_the_beginning() {
+    let cases = [
+        (0, vec!["FINAL-01"]),
+        (1, vec!["SALVAGE-03", "LEAF-03"]),
+        (2, vec!["AFTER-NUL-04", "LAST-04"]),
+        (7, vec!["SUMMARY-12", "NEW-12a", "NEW-12b", "LEAF-12"]),
+        (10, vec!["KEEP-17", "LEAF-17"]),
+    ];
+    for (row, texts) in cases {
+        let (_, result) = repair_case(ROWS[row].0);
+        let rows = rows(&result.bytes);
+        let chain = chain(&rows);
+        let all = Value::from(chain.into_iter().cloned().collect::<Vec<_>>()).to_string();
+        for text in texts {
+            assert!(all.contains(text), "{}: {text}", ROWS[row].0);
+        }
+    }
+}
+
+/// Covers: #32, #135. Each call is followed by its one result, and what came behind the call comes behind that.
+#[test]
+fn an_unanswered_call_gets_a_result_between_it_and_what_follows() {
+    let (_, result) = repair_case("48-queued-prompts/c0de0030-1111-4111-8111-000000000030.jsonl");
+    let rows = rows(&result.bytes);
+    let chain = chain(&rows);
+    let at =
+        chain.iter().position(|row| row.to_string().contains("\"tool_use\"")).expect("the call");
+    let answer = &chain[at + 1]["message"]["content"][0];
+    assert_eq!(answer["tool_use_id"], "toolu_48");
+    assert!(
+        answer["content"].as_str().expect("a text").contains("outcome of this call is unknown")
+    );
+    assert!(chain[at + 2].to_string().contains("Q1-48"));
+}
+
+/// Covers: #36, #38, #39. pi is given one result for each call, under ids that no provider refuses.
+#[test]
+fn calls_and_results_pair_one_to_one() {
+    for row in [11, 12] {
+        let (_, result) = repair_case(ROWS[row].0);
+        let (mut calls, mut results) = (Vec::new(), Vec::new());
+        for row in rows(&result.bytes) {
+            let message = &row["message"];
+            let pieces = message["content"].as_array().into_iter().flatten();
+            let ids = pieces.filter(|p| p["type"] == "toolCall").map(|p| p["id"].to_string());
+            calls.extend(ids);
+            if message["role"] == "toolResult" {
+                results.push(message["toolCallId"].to_string());
+            }
+        }
+        assert_eq!(calls, results, "{}", ROWS[row].0);
+        assert_eq!(calls.iter().collect::<BTreeSet<_>>().len(), calls.len(), "{}", ROWS[row].0);
+        assert!(!calls.contains(&"\"\"".to_owned()), "{}", ROWS[row].0);
+    }
+}
+
+/// Covers: #12.
+#[test]
+fn cut_arrays_are_closed_behind_their_last_whole_element() {
+    let folder = "cases/49-truncated-json-array/1772442000000";
+    let rows = [
+        ("api_conversation_history.json", 5, &["torn-array@1"][..]),
+        ("ui_messages.json", 6, &["torn-array@1"][..]),
+    ];
+    let of_folder = rescue::files(&session(folder));
+    assert_eq!(of_folder.len(), 2);
+    for ((name, elements, changes), located) in rows.into_iter().zip(of_folder) {
+        assert!(located.path.ends_with(name));
+        let bytes = fs::read(&located.path).expect("it is in the corpus");
+        let result = keeps_its_promises(&located, &bytes, name).expect("it reads");
+        assert_eq!(result.changes, changes, "{name}");
+        let array: Vec<Value> = serde_json::from_slice(&result.bytes).expect("an array");
+        assert_eq!(array.len(), elements, "{name}");
+        assert!(!result.aside.is_empty(), "{name}: what was lost is kept");
+        // Cut anywhere, it is an array again, with every element before the cut.
+        for end in 1..bytes.len() {
+            let result =
+                keeps_its_promises(&located, &bytes[..end], &format!("{name} cut at {end}"));
+            let Some(result) = result else { continue };
+            let array: Vec<Value> = serde_json::from_slice(&result.bytes).expect("an array");
+            assert!(bytes.starts_with(&result.bytes[..result.bytes.len() - 1]) || array.is_empty());
+        }
+    }
+}
+
+/// Covers: #29. Case 44: long chains, and a record that is nested more deeply than parsers go.
+#[test]
+fn long_chains_and_deep_records_stay_as_they_are() {
+    let mut text = String::from(
+        "{\"type\":\"session\",\"version\":3,\"id\":\"019c1111-002c-7000-8000-00000000002c\",\"timestamp\":\"2026-03-02T09:00:00.000Z\",\"cwd\":\"/srv/x\"}\n",
+    );
+    let deep = format!("{}1{}", "{\"a\":".repeat(400), "}".repeat(400));
+    let mut parent = "null".to_owned();
+    for n in 0..5000_u32 {
+        let message = match n {
+            100 => format!(
+                "{{\"role\":\"assistant\",\"content\":[{{\"type\":\"toolCall\",\"id\":\"d\",\"name\":\"deep\",\"arguments\":{deep}}}],\"usage\":{{}}}}"
+            ),
+            101 => "{\"role\":\"toolResult\",\"toolCallId\":\"d\",\"toolName\":\"deep\",\"content\":[{\"type\":\"text\",\"text\":\"ok\"}]}".to_owned(),
+            _ => format!("{{\"role\":\"user\",\"content\":\"m{n}\"}}"),
+        };
+        text.push_str(&format!(
+            "{{\"type\":\"message\",\"id\":\"{n:08x}\",\"parentId\":{parent},\"timestamp\":\"2026-03-02T09:00:01.000Z\",\"message\":{message}}}\n"
+        ));
+        parent = format!("\"{n:08x}\"");
+    }
+    let pi = session(&format!("cases/{}", ROWS[4].0));
+    let result = keeps_its_promises(&pi, text.as_bytes(), "deep").expect("it reads");
+    assert_eq!(result.changes, [""; 0]);
+    // A lost line in it costs that line.
+    let torn = text.replacen("\"id\":\"00000fa0\"", "\"id\":", 1);
+    let result = keeps_its_promises(&pi, torn.as_bytes(), "deep and torn").expect("it reads");
+    assert_eq!(result.changes, ["torn-line@4002", "missing-parent@4003"]);
+}
+
+/// Covers: #9, #96. Case 45: an image of megabytes between characters of three bytes.
+#[test]
+fn lines_of_megabytes_are_copied_as_their_bytes() {
+    let image = "iVBORw0KGgo".repeat(400_000);
+    let wide = "\u{2603}".repeat(100_001);
+    let entry = |id: &str, parent: &str, message: &str| {
+        format!(
+            "{{\"type\":\"message\",\"id\":\"{id}\",\"parentId\":{parent},\"timestamp\":\"2026-03-02T09:00:01.000Z\",\"message\":{message}}}\n"
+        )
+    };
+    let header = "{\"type\":\"session\",\"version\":3,\"id\":\"019c1111-002d-7000-8000-00000000002d\",\"timestamp\":\"2026-03-02T09:00:00.000Z\",\"cwd\":\"/srv/x\"}\n";
+    let text = [
+        header.to_owned(),
+        entry("a0000001", "null", &format!("{{\"role\":\"user\",\"content\":\"{wide}\"}}")),
+        entry("a0000002", "\"a0000001\"", &format!(
+            "{{\"role\":\"user\",\"content\":[{{\"type\":\"image\",\"mimeType\":\"image/png\",\"data\":\"{image}\"}}]}}"
+        )),
+        entry("a0000003", "\"a0000002\"", "{\"role\":\"user\",\"content\":\"LEAF-45\"}"),
+    ]
+    .concat();
+    let pi = session(&format!("cases/{}", ROWS[4].0));
+    let copy = Copy::of(&pi, text.as_bytes());
+    assert_eq!(repaired(&copy.session).expect("it reads").changes, [""; 0]);
+    let torn = text.replacen("\"id\":\"a0000001\"", "\"id\":", 1);
+    let copy = Copy::of(&pi, torn.as_bytes());
+    let result = repaired(&copy.session).expect("it reads");
+    assert_eq!(result.changes, ["torn-line@2", "missing-parent@3"]);
+    assert!(memchr::memmem::find(&result.bytes, image.as_bytes()).is_some());
+}
+
+/// Covers: G14.
+#[test]
+fn databases_are_never_written() {
+    for name in ["opencode/opencode.db", "goose/sessions.db", "crush/.crush/crush.db"] {
+        let found = recognise(&corpus(&format!("foreign/{name}"))).expect("it is in the corpus");
+        let refused = rescue::plan(&found);
+        assert!(matches!(refused, Err(RescueError::Database { .. })), "{name}");
+        assert!(!is_repaired(found.agent), "{name}");
+    }
+}
+
+/// A header that is lost is put together again, where the rest of the file tells enough.
+#[test]
+fn lost_headers_are_put_together() {
+    let codex = session("foreign/codex/multi-turn-tools.jsonl");
+    let bytes = fs::read(&codex.path).expect("it is in the corpus");
+    let end = memchr::memchr(b'\n', &bytes).expect("a line");
+    for (session, rest) in [(&codex, &bytes[end / 2..]), (&codex, &bytes[end + 1..])] {
+        let name = "rollout-2026-03-02T09-00-00-019c0000-0008-7000-8000-000000000008.jsonl";
+        let named = Located { path: session.path.with_file_name(name), ..session.clone() };
+        let result = keeps_its_promises(&named, rest, "codex").expect("it reads");
+        assert!(result.changes.contains(&"missing-header".to_owned()), "{:?}", result.changes);
+        let first = rows(&result.bytes).remove(0);
+        assert_eq!(first["type"], "session_meta");
+        assert_eq!(first["payload"]["id"], "019c0000-0008-7000-8000-000000000008");
+        assert!(first["payload"]["cwd"].is_string());
+    }
+    let pi = session(&format!("cases/{}", ROWS[4].0));
+    let bytes = fs::read(&pi.path).expect("it is in the corpus");
+    let end = memchr::memchr(b'\n', &bytes).expect("a line");
+    let result = keeps_its_promises(&pi, &bytes[end / 2..], "pi").expect("it reads");
+    assert!(result.changes.contains(&"missing-header".to_owned()), "{:?}", result.changes);
+    let first = rows(&result.bytes).remove(0);
+    assert_eq!(first["id"], "019c1111-0007-7000-8000-000000000007");
+    assert_eq!(first["cwd"], "/srv/kiln");
+    let copy = Copy::of(&pi, &result.bytes);
+    assert_eq!(
+        View::active(&copy.session).expect("it reads").facts.cwd.as_deref(),
+        Some("/srv/kiln")
+    );
+}
+
+/// The page holds the same table.
+#[test]
+fn the_page_names_every_rule_and_whose_sessions_it_is_for() {
+    let page = corpus("../../docs/repair.md");
+    let page = fs::read_to_string(page).expect("the page");
+    for row in RULES {
+        let line = page.lines().find(|line| line.starts_with(&format!("| `{}` |", row.code)));
+        let line = line.unwrap_or_else(|| panic!("{} is not on the page", row.code));
+        let agents: Vec<&str> =
+            line.split('|').nth(2).expect("a column").trim().split(", ").collect();
+        let expected: Vec<&str> = row.agents.iter().map(|agent| agent.id()).collect();
+        assert_eq!(agents, expected, "{}", row.code);
+    }
+    let codes: BTreeSet<&str> = RULES.iter().map(|row| row.code).collect();
+    assert_eq!(codes.len(), RULES.len());
+    assert!(Agent::ALL.into_iter().any(|agent| !is_repaired(agent)));
+}

@@ -1,0 +1,7 @@
+//! Repairing other agents' sessions.
+
+mod bench;
+
+mod bent;
+mod cases;
+mod place;
