@@ -20,6 +20,7 @@
 //! [compaction]
 //! auto = true
 //! at = 0.8
+//! native = true
 //!
 //! [models."ollama/qwen3"]
 //! context = 40960
@@ -39,7 +40,7 @@
 use crate::error::CliError;
 use segno_agent::provider::{ProviderId, window};
 use segno_model::accounting::Price;
-use segno_model::compaction::{Settings, Window};
+use segno_model::compaction::{Native, Settings, Window};
 use segno_model::record::{ModelRef, Policy};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -112,6 +113,9 @@ pub struct CompactionConfig {
     pub auto: Option<bool>,
     /// From which share of a model's window on.
     pub at: Option<f64>,
+    /// Whether providers are asked for their own states: true at any address, false nowhere; where nothing is
+    /// said, at the addresses that are known to offer it.
+    pub native: Option<bool>,
 }
 
 impl CompactionConfig {
@@ -127,6 +131,11 @@ impl CompactionConfig {
         let percent = |share: f64| (share * 100.0).clamp(10.0, 100.0) as u8;
         Settings {
             auto: self.auto.unwrap_or(usual.auto),
+            native: match self.native {
+                None => Native::WhereKnown,
+                Some(true) => Native::Wherever,
+                Some(false) => Native::Never,
+            },
             percent: self.at.map_or(usual.percent, percent),
             window: None,
         }

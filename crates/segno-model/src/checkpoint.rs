@@ -86,6 +86,10 @@ pub struct Checkpoint {
     /// compaction that tells of them ends that.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub pruned: BTreeSet<Seq>,
+    /// The edits that brought a record back, by record: who restored an old output wants it to stay. Until
+    /// the compaction that tells of it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub restored: BTreeMap<Seq, Pos>,
     /// The repairs that settle damage still in the log; they are needed to judge it again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Pos>,

@@ -160,8 +160,14 @@ impl State {
     fn apply_edit(&mut self, record: &Record, edit: &ContextEdit) {
         let now = &mut self.in_force;
         match edit.edit.as_str() {
-            "restore" => drop(now.context_edits.remove(&edit.target)),
-            "omit" | "replace" => drop(now.context_edits.insert(edit.target, record.pos())),
+            "restore" => {
+                now.context_edits.remove(&edit.target);
+                now.restored.insert(edit.target, record.pos());
+            }
+            "omit" | "replace" => {
+                now.restored.remove(&edit.target);
+                now.context_edits.insert(edit.target, record.pos());
+            }
             _ => return,
         }
         if edit.is_pruning() && edit.edit != "restore" {
@@ -180,7 +186,7 @@ impl State {
         if compaction.state == CompactionState::Started {
             return;
         }
-        let Checkpoint { pruned, context_edits, .. } = now;
+        let Checkpoint { pruned, context_edits, restored, .. } = now;
         pruned.retain(|target| {
             let is_over = compaction.ends_pruning_of(*target, seq);
             if is_over {
@@ -188,6 +194,7 @@ impl State {
             }
             !is_over
         });
+        restored.retain(|target, _| !compaction.ends_pruning_of(*target, seq));
         let failed = compaction.state == CompactionState::Failed;
         let tokens = if failed { compaction.tokens_before } else { compaction.tokens_after };
         if let Some(tokens) = tokens {

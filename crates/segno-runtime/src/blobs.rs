@@ -5,9 +5,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use segno_model::context::{Context, ContextMessage, Shared};
-use segno_model::record::{BlobRef, Block, Text};
+use segno_model::context::{Context, ContextMessage, Shared, Target, state_rule};
+use segno_model::record::{BlobRef, Block, Native, Text};
 use segno_model::store::{SessionLog, StoreError};
+use serde_json::value::RawValue;
+use std::sync::Arc;
 
 /// Values larger than this many bytes leave the log.
 pub const LARGE_VALUE_BYTES: usize = 64 * 1024;
@@ -112,8 +114,26 @@ pub(crate) async fn resolve<L: SessionLog>(log: &L, context: &mut Context) {
                     resolve_content(log, &mut result.content).await;
                 }
             }
-            ContextMessage::Assistant(_) => {}
+            ContextMessage::Assistant(_) | ContextMessage::State(_) => {}
         }
+    }
+}
+
+/// Reads a provider's own state, if it is in a blob and `target` is to be sent it.
+pub(crate) async fn resolve_state<L: SessionLog>(log: &L, context: &mut Context, target: &Target) {
+    let Some(state) = &mut context.state else { return };
+    let Some(blob) = state.native.blob() else { return };
+    if !state_rule(Some(state), target).sent {
+        return;
+    }
+    let read = log.blob(&blob).await.ok();
+    let items = read.and_then(|bytes| RawValue::from_string(String::from_utf8(bytes).ok()?).ok());
+    match items {
+        Some(items) => {
+            let dialect = state.native.dialect.clone();
+            state.native = Arc::new(Native { dialect, items });
+        }
+        None => state.lost = true,
     }
 }
 

@@ -91,6 +91,11 @@ pub enum CompactionEvent<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// The provider made no state of its own, although it was asked; a summary alone stands for the history.
+    Local {
+        /// Why.
+        reason: &'a str,
+    },
     /// Old outputs are left out from now on.
     Pruned {
         /// Of so many calls.

@@ -34,7 +34,8 @@ pub use inbox::{Attended, Due, InboxSource, StoreInbox, Waiting};
 pub use limits::{Limits, Price, SpendLimit};
 
 pub use model::{
-    Model, ModelError, ModelErrorKind, ModelRequest, Refusal, RefusedPart, StreamEvent,
+    Model, ModelError, ModelErrorKind, ModelRequest, OwnCompaction, Refusal, RefusedPart,
+    StreamEvent,
 };
 pub use recovery::INTERRUPTED;
 pub use retry::RetryPolicy;

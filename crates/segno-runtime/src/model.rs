@@ -5,8 +5,8 @@
 
 use crate::ToolSpec;
 use segno_model::compaction::Window;
-use segno_model::context::ContextMessage;
-use segno_model::record::{AssistantMessage, ModelRef};
+use segno_model::context::{ContextMessage, Target};
+use segno_model::record::{AssistantMessage, ModelRef, Native, Usage};
 use segno_model::{Seq, SessionId};
 use std::future::Future;
 
@@ -114,6 +114,15 @@ impl ModelErrorKind {
     }
 }
 
+/// A provider's own state of a history.
+#[derive(Debug, Clone)]
+pub struct OwnCompaction {
+    /// Its items.
+    pub native: Native,
+    /// Tokens that the provider reported.
+    pub usage: Option<Usage>,
+}
+
 /// Something that answers.
 pub trait Model: Send + Sync {
     /// Makes one call and gives the complete reply. Dropping the future ends the call.
@@ -128,6 +137,31 @@ pub trait Model: Send + Sync {
     fn window(&self, model: &ModelRef) -> impl Future<Output = Option<Window>> + Send {
         let _ = model;
         std::future::ready(None)
+    }
+
+    /// Who that is, as far as it decides what goes back only to its maker; none where nobody can tell. Then
+    /// replies go back by the model's name alone, and states not at all.
+    fn target(&self, model: &ModelRef) -> Option<Target> {
+        let _ = model;
+        None
+    }
+
+    /// Whether [`Model::compact`] may be asked: where the provider is known to offer it, or `wherever` its
+    /// protocol has it; not where it said that it does not.
+    fn compacts(&self, model: &ModelRef, wherever: bool) -> bool {
+        let _ = (model, wherever);
+        false
+    }
+
+    /// The provider's own state of the request's history: what may be sent in its place later. Dropping the
+    /// future ends the call.
+    fn compact(
+        &self,
+        request: ModelRequest<'_>,
+    ) -> impl Future<Output = Result<OwnCompaction, ModelError>> + Send {
+        let _ = request;
+        let none = "the provider offers no compaction of its own";
+        std::future::ready(Err(ModelError::new(ModelErrorKind::Refused, none)))
     }
 }
 

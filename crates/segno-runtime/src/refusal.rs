@@ -26,7 +26,7 @@ enum Whose {
     Result,
     /// A tool's that is left out already.
     EmptiedResult,
-    /// A summary.
+    /// A summary, or the state in its place.
     Summary,
 }
 
@@ -37,7 +37,7 @@ struct Facts {
     part: RefusedPart,
     /// The record that it is about, if it can be told; with what it holds.
     record: Option<Holds>,
-    /// Whether any reply that was sent holds reasoning.
+    /// Whether anything that was sent can be read only by its maker.
     any_thinking: bool,
 }
 
@@ -80,15 +80,15 @@ const TABLE: &[Row] = &[
         verdict: Verdict::Again,
     },
     Row {
-        label: "the reasoning or the own items of a reply",
-        matches: |f| f.about().is_some_and(Holds::is_reply_with_thinking),
+        label: "the reasoning or the own items of a reply, or a provider's own state",
+        matches: |f| f.about().is_some_and(Holds::is_makers),
         verdict: Verdict::Part(EditPart::Thinking),
     },
     Row {
         label: "the images of a message or of a result",
         matches: |f| {
             f.about().is_some_and(|holds| {
-                f.part != RefusedPart::Thinking && holds.images && !holds.is_reply_with_thinking()
+                f.part != RefusedPart::Thinking && holds.images && !holds.is_makers()
             })
         },
         verdict: Verdict::Part(EditPart::Images),
@@ -115,8 +115,9 @@ const TABLE: &[Row] = &[
 ];
 
 impl Holds {
-    fn is_reply_with_thinking(self) -> bool {
-        self.whose == Whose::Reply && self.thinking
+    /// Only its maker can read it, and the same is there otherwise.
+    fn is_makers(self) -> bool {
+        matches!(self.whose, Whose::Reply | Whose::Summary) && self.thinking
     }
 }
 
@@ -132,7 +133,7 @@ impl Facts {
     /// The record holds something that may be left out.
     fn can_be_spared(&self) -> bool {
         self.about().is_some_and(|holds| {
-            holds.is_reply_with_thinking()
+            holds.is_makers()
                 || (holds.images && self.part != RefusedPart::Thinking)
                 || holds.whose == Whose::Result
         })
@@ -157,6 +158,12 @@ fn sent<L: SessionLog>(session: &Session<L>, context: &Context) -> Vec<(Seq, Hol
                 let whose = if is_message { Whose::User } else { Whose::Summary };
                 let images = is_message && has_images(content);
                 all.push((*seq, Holds { whose, thinking: false, images }));
+            }
+            ContextMessage::State(state) => {
+                all.push((
+                    state.seq,
+                    Holds { whose: Whose::Summary, thinking: true, images: false },
+                ));
             }
             ContextMessage::Assistant(turn) => {
                 let reasons = |b: &AssistantBlock| matches!(b, AssistantBlock::Thinking { .. });
@@ -208,10 +215,11 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             (ModelErrorKind::Refused, Some(refusal)) => refusal.part,
             _ => return Ok(false),
         };
-        let context = self.session.context(&self.env.model);
+        let target = self.target();
+        let context = self.session.context_for(&self.env.model, target.as_ref()).await;
         let sent = sent(self.session, &context);
         let about = about(error, &sent);
-        let replies = sent.iter().filter(|(_, holds)| holds.is_reply_with_thinking());
+        let replies = sent.iter().filter(|(_, holds)| holds.is_makers());
         let replies: Vec<Seq> = replies.map(|(seq, _)| *seq).collect();
         let record = about.map(|(_, holds)| holds);
         let verdict = Facts { part, record, any_thinking: !replies.is_empty() }.verdict();

@@ -16,8 +16,8 @@ use crate::{
     Limits, Model, ModelError, ModelRequest, Stop, StopKind, StreamEvent, Tools, blobs, fit,
     recovery, refusal,
 };
-use segno_model::compaction::Settings;
-use segno_model::context::Context;
+use segno_model::compaction::{Native, Settings};
+use segno_model::context::{Context, Target};
 use segno_model::record::{
     AssistantMessage, Body, Message, ModelRef, Request, Run, RunEnd, RunState, StopReason,
     ToolCall, UserMessage,
@@ -372,8 +372,16 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         })
     }
 
+    /// Who is asked, as far as it decides what goes back only to its maker.
+    pub(crate) fn target(&self) -> Option<Target> {
+        let target = self.model.target(&self.env.model)?;
+        let states = target.states && self.env.compaction.native != Native::Never;
+        Some(Target { states, ..target })
+    }
+
     async fn request_context(&mut self) -> Context {
-        let mut context = self.session.context(&self.env.model);
+        let target = self.target();
+        let mut context = self.session.context_for(&self.env.model, target.as_ref()).await;
         blobs::resolve(self.session.log(), &mut context).await;
         context
     }

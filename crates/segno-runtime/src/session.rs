@@ -5,10 +5,11 @@
 //! and written with the first append, so that looking at a session changes no byte. Must not: drive a
 //! run (that is [`crate::run`]) or call a model.
 
+use crate::blobs;
 use crate::recovery::Then;
 use crate::settling::Findings;
 use segno_model::batch::Draft;
-use segno_model::context::{self, Context, Unanswered};
+use segno_model::context::{self, Context, Target, Unanswered};
 use segno_model::finding::Finding;
 use segno_model::record::{
     Body, Compaction, CompactionState, ContextEdit, Environment, Header, Label, ModelChange,
@@ -121,6 +122,14 @@ impl<L: SessionLog> Session<L> {
     /// The next request's messages for `model`.
     pub fn context(&self, model: &ModelRef) -> Context {
         self.whole_context().for_model(model)
+    }
+
+    /// The next request's messages for `model`; where it is known who exactly that is, for that target.
+    pub async fn context_for(&self, model: &ModelRef, target: Option<&Target>) -> Context {
+        let mut context = self.whole_context();
+        let Some(target) = target else { return context.for_model(model) };
+        blobs::resolve_state(&self.log, &mut context, target).await;
+        context.for_target(target)
     }
 
     fn whole_context(&self) -> Context {

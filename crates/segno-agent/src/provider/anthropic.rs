@@ -137,6 +137,7 @@ fn messages<'a>(history: &'a [ContextMessage]) -> Vec<Message<'a>> {
             }
             ContextMessage::User { content, .. } => pieces(content).iter().map(block).collect(),
             ContextMessage::Results(results) => results.iter().map(result).collect(),
+            ContextMessage::State(_) => continue,
         };
         match messages.last_mut() {
             Some(Message::User { content }) => content.extend(blocks),

@@ -77,6 +77,7 @@ fn newest_seq(message: &ContextMessage) -> u64 {
     match message {
         ContextMessage::User { seq, .. } => *seq,
         ContextMessage::Assistant(turn) => turn.seq,
+        ContextMessage::State(state) => state.seq,
         ContextMessage::Results(results) => results.iter().filter_map(|r| r.seq).max().unwrap_or(0),
     }
 }

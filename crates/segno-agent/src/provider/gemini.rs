@@ -96,6 +96,7 @@ fn contents<'a>(request: &ModelRequest<'a>) -> Vec<Content<'a>> {
         let parts = match message {
             ContextMessage::User { content, .. } => pieces(content).iter().map(part).collect(),
             ContextMessage::Results(results) => result_parts(results),
+            ContextMessage::State(_) => continue,
             ContextMessage::Assistant(turn) => {
                 let parts = model_parts(turn, needs_signature);
                 if parts.get() != "[]" {

@@ -32,12 +32,14 @@ pub use wire::{Decoder, HttpRequest, Settings, Wire};
 
 use http::{KeyHeader, Server};
 use segno_model::compaction::Window;
+use segno_model::context::{ContextMessage, Target};
 use segno_model::record::{AssistantMessage, ModelRef, endpoint_hash};
 use segno_runtime::{
-    Model, ModelError, ModelErrorKind, ModelRequest, Refusal, RefusedPart, StreamEvent,
+    Model, ModelError, ModelErrorKind, ModelRequest, OwnCompaction, Refusal, RefusedPart,
+    StreamEvent,
 };
 use sendable::Takes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -162,6 +164,10 @@ pub struct Provider {
     settings: Settings,
     /// Learned from refusals: the models that take no images.
     without_images: Arc<Mutex<BTreeSet<String>>>,
+    /// Likewise: those whose compaction is not offered here, or whose states they do not take back.
+    without_states: Arc<Mutex<BTreeSet<String>>>,
+    /// What Ollama says of models that it has not loaded, once asked.
+    shown: Arc<Mutex<BTreeMap<String, Option<u64>>>>,
 }
 
 impl Provider {
@@ -179,16 +185,16 @@ impl Provider {
         if is_own && config.key.is_none() {
             return Err(missing_key(id));
         }
-        let elsewhere = config.base_url.as_deref().map(endpoint_hash);
         let settings = Settings {
             max_output: config.max_output,
             is_openai: matches!(id, ProviderId::OpenAi | ProviderId::OpenAiChat)
                 && base_url.starts_with("https://api.openai.com"),
-            endpoint: elsewhere
-                .filter(|endpoint| *endpoint != endpoint_hash(id.default_base_url())),
+            endpoint: endpoint(id, base_url),
             no_images: false,
         };
-        Ok(Self { id, server, key: config.key, settings, without_images: Arc::default() })
+        let (without_images, without_states) = (Arc::default(), Arc::default());
+        let (key, shown) = (config.key, Arc::default());
+        Ok(Self { id, server, key, settings, without_images, without_states, shown })
     }
 
     /// Which provider it is.
@@ -220,18 +226,33 @@ impl Provider {
         self.server.is_local()
     }
 
-    /// The models that are known to take no images.
-    fn without_images(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.without_images.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Remembers of a model that it takes no images.
-    fn learn(&self, model: &str, failure: ModelError) -> ModelError {
+    /// Remembers of a model that it takes no images, or none of its own states.
+    fn learn(&self, request: &ModelRequest<'_>, failure: ModelError) -> ModelError {
+        let model = &request.model.id;
         let is_any_image = |refusal: Refusal| refusal.part == RefusedPart::AnyImage;
         if failure.refusal.is_some_and(is_any_image) {
-            self.without_images().insert(model.to_owned());
+            held(&self.without_images).insert(model.clone());
+        }
+        let has_state = matches!(request.messages.first(), Some(ContextMessage::State(_)));
+        if has_state && failure.kind == ModelErrorKind::Thinking {
+            held(&self.without_states).insert(model.clone());
         }
         failure
+    }
+
+    async fn call_compact(&self, request: &ModelRequest<'_>) -> Result<OwnCompaction, ModelError> {
+        let wire = self.id.wire();
+        let messages = images::fit(request.messages, &Takes::of(wire).images).await;
+        let request = &ModelRequest { messages: &messages, ..*request };
+        let no_images = held(&self.without_images).contains(&request.model.id);
+        let settings = Settings { no_images, ..self.settings.clone() };
+        let http_request = wire.compaction(request, &settings)?;
+        let mut response = self.server.post(&http_request).await?;
+        let mut body = Vec::new();
+        while let Some(chunk) = http::next_chunk(&mut response).await? {
+            body.extend(chunk);
+        }
+        openai_responses::compacted(&String::from_utf8_lossy(&body))
     }
 
     async fn call(
@@ -242,14 +263,13 @@ impl Provider {
         let wire = self.id.wire();
         let messages = images::fit(request.messages, &Takes::of(wire).images).await;
         let request = &ModelRequest { messages: &messages, ..*request };
-        let no_images = self.without_images().contains(&request.model.id);
+        let no_images = held(&self.without_images).contains(&request.model.id);
         let settings = Settings { no_images, ..self.settings.clone() };
         let http_request = wire.request(request, &settings)?;
         let mut decoder = wire.decoder(request);
         let posted = self.server.post(&http_request).await;
-        let mut response = posted.map_err(|failure| {
-            self.learn(&request.model.id, http_request.places.diagnose(failure))
-        })?;
+        let mut response =
+            posted.map_err(|failure| self.learn(request, http_request.places.diagnose(failure)))?;
         if http::is_document(&response) {
             let mut body = Vec::new();
             while let Some(chunk) = http::next_chunk(&mut response).await? {
@@ -287,6 +307,56 @@ impl Model for Provider {
     async fn window(&self, model: &ModelRef) -> Option<Window> {
         Some(self.window_of(model).await)
     }
+
+    fn target(&self, model: &ModelRef) -> Option<Target> {
+        let own = || endpoint_hash(self.id.default_base_url());
+        Some(Target {
+            model: model.clone(),
+            dialect: self.id.wire().dialect().to_owned(),
+            server: self.settings.endpoint.clone().unwrap_or_else(own),
+            is_own_address: self.settings.endpoint.is_none(),
+            states: true,
+        })
+    }
+
+    fn compacts(&self, model: &ModelRef, wherever: bool) -> bool {
+        self.id.wire() == Wire::OpenAiResponses
+            && (self.settings.is_openai || wherever)
+            && !held(&self.without_states).contains(&model.id)
+    }
+
+    async fn compact(&self, request: ModelRequest<'_>) -> Result<OwnCompaction, ModelError> {
+        self.call_compact(&request).await.map_err(|failure| {
+            if failure.kind == ModelErrorKind::Refused {
+                held(&self.without_states).insert(request.model.id.clone());
+            }
+            named(self.id, self.key.as_ref(), failure)
+        })
+    }
+}
+
+/// Who is asked for `model` at `base_url`, as [`Model::target`] says it; none for a provider that is not known.
+#[must_use]
+pub fn target(model: &ModelRef, base_url: Option<&str>) -> Option<Target> {
+    let id = ProviderId::parse(&model.provider)?;
+    let base_url = base_url.unwrap_or(id.default_base_url());
+    Some(Target {
+        model: model.clone(),
+        dialect: id.wire().dialect().to_owned(),
+        server: endpoint_hash(base_url),
+        is_own_address: endpoint(id, base_url).is_none(),
+        states: true,
+    })
+}
+
+/// The place that replies name; none at the provider's own address.
+fn endpoint(id: ProviderId, base_url: &str) -> Option<String> {
+    let endpoint = endpoint_hash(base_url);
+    (endpoint != endpoint_hash(id.default_base_url())).then_some(endpoint)
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The error as people see it: with the provider's name, a next step for keys, and no key.

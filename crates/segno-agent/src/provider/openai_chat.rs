@@ -123,6 +123,7 @@ fn messages<'a>(request: &ModelRequest<'a>) -> Vec<Message<'a>> {
             }
             ContextMessage::Assistant(turn) => messages.extend(assistant(turn)),
             ContextMessage::Results(results) => add_results(&mut messages, results),
+            ContextMessage::State(_) => {}
         }
     }
     messages

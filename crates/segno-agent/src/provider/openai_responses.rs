@@ -13,11 +13,11 @@ use super::json::{Object, sendable_arguments, to_raw};
 use super::sendable::{Declared, declared};
 use super::sse::Event;
 use super::wire::{HttpRequest, Settings};
-use segno_model::context::{ContextAssistant, ContextMessage, ContextResult};
+use segno_model::context::{ContextAssistant, ContextMessage, ContextResult, ContextState};
 use segno_model::record::{
     AssistantBlock, AssistantMessage, ModelRef, Native, StopReason, ToolCall, Usage,
 };
-use segno_runtime::{ModelError, ModelRequest, StreamEvent};
+use segno_runtime::{ModelError, ModelRequest, OwnCompaction, StreamEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -93,9 +93,58 @@ fn input(history: &[ContextMessage]) -> Vec<Cow<'_, RawValue>> {
             }
             ContextMessage::Results(results) => items.extend(results.iter().map(result)),
             ContextMessage::Assistant(turn) => items.extend(assistant(turn)),
+            ContextMessage::State(own) => items.extend(state(own)),
         }
     }
     items
+}
+
+/// A state's items, as they came.
+pub(super) fn state(state: &ContextState) -> Vec<Cow<'_, RawValue>> {
+    let items: Vec<&RawValue> = serde_json::from_str(state.native.items.get()).unwrap_or_default();
+    items.into_iter().map(Cow::Borrowed).collect()
+}
+
+#[derive(Serialize)]
+struct Compaction<'a> {
+    model: &'a str,
+    prompt_cache_key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+    input: Vec<Cow<'a, RawValue>>,
+}
+
+/// The request for a state of the history: `POST /v1/responses/compact`
+/// (<https://developers.openai.com/api/docs/guides/compaction>). It has no tools and is not streamed.
+pub(super) fn compaction_request(request: &ModelRequest<'_>) -> HttpRequest {
+    let body = Compaction {
+        model: &request.model.id,
+        prompt_cache_key: request.session.as_str(),
+        instructions: Some(request.system).filter(|s| has_text(s)),
+        input: input(request.messages),
+    };
+    HttpRequest::new("/v1/responses/compact", Vec::new(), &body)
+}
+
+/// The state in an answer to that request: all its items, which are to be sent back as they are. The person's
+/// messages are among them; one stands for everything else.
+pub(super) fn compacted(body: &str) -> Result<OwnCompaction, ModelError> {
+    let answer = Object::parse(body).ok_or_else(|| broken("the state is not JSON"))?;
+    let items: Vec<Box<RawValue>> = answer.get("output").unwrap_or_default();
+    let is_state = |item: &Box<RawValue>| {
+        Object::parse(item.get()).is_some_and(|item| {
+            matches!(item.text("type").as_str(), "compaction" | "compaction_summary")
+                && !item.text("encrypted_content").is_empty()
+        })
+    };
+    let is_strict = serde_json::from_str::<Value>(body).is_ok();
+    if items.iter().filter(|item| is_state(item)).count() != 1 || !is_strict {
+        return Err(broken("the answer holds no state, or several"));
+    }
+    Ok(OwnCompaction {
+        native: Native { dialect: DIALECT.to_owned(), items: to_raw(&items) },
+        usage: answer.get::<WireUsage>("usage").map(WireUsage::normalised),
+    })
 }
 
 fn made<'a>(value: &Value) -> Cow<'a, RawValue> {
@@ -361,5 +410,38 @@ impl WireUsage {
             cache_write,
             reasoning: self.output_tokens_details.and_then(|d| d.reasoning_tokens),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compacted;
+
+    /// An answer that holds no state, or several, or one that nobody could send back, is none.
+    #[test]
+    fn only_one_state_is_a_state() {
+        let state = r#"{"type":"compaction","id":"cmp_1","encrypted_content":"gAAA"}"#;
+        let user = r#"{"type":"message","role":"user","content":[]}"#;
+        let empty = r#"{"type":"compaction","encrypted_content":""}"#;
+        let torn = r#"{"type":"message","role":"user","content":[{"text":"\ud800"}]}"#;
+        let cases = [
+            (format!("[{user},{state}]"), true),
+            (format!("[{state}]"), true),
+            ("[]".to_owned(), false),
+            (format!("[{user}]"), false),
+            (format!("[{state},{state}]"), false),
+            (format!("[{empty}]"), false),
+            (format!("[{torn},{state}]"), false),
+            ("{}".to_owned(), false),
+        ];
+        for (output, good) in cases {
+            let answer = format!(r#"{{"object":"response.compaction","output":{output}}}"#);
+            let found = compacted(&answer);
+            assert_eq!(found.is_ok(), good, "{output}");
+            if let Ok(found) = found {
+                assert_eq!(found.native.items.get(), output, "as it came");
+            }
+        }
+        assert!(compacted("<html>").is_err());
     }
 }

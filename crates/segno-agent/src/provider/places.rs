@@ -32,6 +32,11 @@ impl Places {
                 ContextMessage::Results(results) => {
                     is_users = places.results(wire, is_users, results);
                 }
+                ContextMessage::State(state) => {
+                    let items = openai_responses::state(state).len();
+                    places.0.extend(vec![vec![state.seq]; items]);
+                    is_users = false;
+                }
                 ContextMessage::Assistant(turn) => {
                     let items = match wire {
                         Wire::OpenAiResponses => openai_responses::assistant(turn).len(),

@@ -5,8 +5,10 @@
 //! costs a summary, one that is too large a refused request and then a summary.
 
 use super::anthropic::default_output;
+use super::http::next_chunk;
 use super::json::Object;
-use super::{Provider, ProviderId};
+use super::wire::HttpRequest;
+use super::{Provider, ProviderId, held};
 use segno_model::compaction::{USUAL_WINDOW, Window};
 use segno_model::record::ModelRef;
 use std::time::Duration;
@@ -76,7 +78,10 @@ impl Provider {
             return usual;
         }
         let said = match self.id {
-            ProviderId::Ollama => self.ollama_context(&model.id).await,
+            ProviderId::Ollama => match self.ollama_context(&model.id).await {
+                None => self.ollama_says(&model.id).await,
+                loaded => loaded,
+            },
             _ => self.listed_context(&model.id).await,
         };
         said.map_or(usual, |context| Window { context, output: usual.output.min(context / 4) })
@@ -88,6 +93,37 @@ impl Provider {
         let loaded: Vec<Object> = Object::parse(&body)?.get("models")?;
         let named = |m: &&Object| [m.text("name"), m.text("model")].iter().any(|n| is_it(n, model));
         loaded.iter().find(named)?.get("context_length").filter(|context| *context > 0)
+    }
+
+    /// What Ollama says of a model that it has not loaded; asked once.
+    async fn ollama_says(&self, model: &str) -> Option<u64> {
+        if let Some(known) = held(&self.shown).get(model) {
+            return *known;
+        }
+        let said = tokio::time::timeout(ASK, self.ask_ollama(model)).await.ok().flatten();
+        held(&self.shown).insert(model.to_owned(), said);
+        said
+    }
+
+    /// The `num_ctx` that the model is set to, or what it was made for: but where nobody sets one, Ollama loads
+    /// less than that (<https://github.com/ollama/ollama/blob/main/docs/api.md#show-model-information>).
+    async fn ask_ollama(&self, model: &str) -> Option<u64> {
+        let request =
+            HttpRequest::new("/api/show", Vec::new(), &serde_json::json!({"model": model}));
+        let mut response = self.server.post(&request).await.ok()?;
+        let mut body = Vec::new();
+        while let Some(chunk) = next_chunk(&mut response).await.ok()? {
+            body.extend(chunk);
+        }
+        let said = Object::parse(&String::from_utf8_lossy(&body))?;
+        let set = said.text("parameters").lines().find_map(|line| {
+            line.trim().strip_prefix("num_ctx")?.trim().parse::<u64>().ok().filter(|n| *n > 0)
+        });
+        let info = said.object("model_info").unwrap_or_default();
+        let made_for = info.iter().find(|(key, _)| key.ends_with(".context_length"));
+        let made_for = made_for.and_then(|(_, value)| value.get().parse::<u64>().ok());
+        let least = |context: u64| context.min(LOCAL_WINDOW.context);
+        set.or(made_for.filter(|context| *context > 0).map(least))
     }
 
     async fn listed_context(&self, model: &str) -> Option<u64> {
@@ -126,16 +162,18 @@ mod tests {
         }
     }
 
-    /// A server that gives the same answer to everything, once.
+    /// A server that gives the same answer to everything.
     fn server(answer: &'static str) -> String {
         use std::io::{Read as _, Write as _};
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         std::thread::spawn(move || {
-            let Ok((mut stream, _)) = listener.accept() else { return };
-            let _ = stream.read(&mut [0; 4096]);
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
-            let _ = write!(stream, "{head}content-length: {}\r\n\r\n{answer}", answer.len());
+            while let Ok((mut stream, _)) = listener.accept() {
+                let _ = stream.read(&mut [0; 4096]);
+                let head =
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+                let _ = write!(stream, "{head}content-length: {}\r\n\r\n{answer}", answer.len());
+            }
         });
         url
     }
@@ -152,6 +190,25 @@ mod tests {
                 Window { context: 8_192, output: 2_048 },
             ),
             (ProviderId::Ollama, "qwen3", r#"{"models": []}"#, LOCAL_WINDOW),
+            (
+                ProviderId::Ollama,
+                "small",
+                r#"{"models": [], "model_info": {"llama.context_length": 2048}}"#,
+                Window { context: 2_048, output: 512 },
+            ),
+            (
+                ProviderId::Ollama,
+                "set",
+                r#"{"models": [], "parameters": "stop \"<|end|>\"\nnum_ctx      16384",
+                    "model_info": {"qwen3.context_length": 40960}}"#,
+                Window { context: 16_384, output: 4_096 },
+            ),
+            (
+                ProviderId::Ollama,
+                "large",
+                r#"{"models": [], "model_info": {"gptoss.context_length": 131072}}"#,
+                LOCAL_WINDOW,
+            ),
             (
                 ProviderId::OpenAiChat,
                 "gpt-oss",

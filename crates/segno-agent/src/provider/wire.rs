@@ -3,6 +3,7 @@
 //! Responsible for: from a call to the bytes of its request, and from the bytes of the answer, in any
 //! pieces, to the reply. Must not: do I/O, hold a key, or retry.
 
+use super::error::refused;
 use super::places::Places;
 use super::sse::{Event, Lines};
 use super::thinking::{Known, known};
@@ -90,6 +91,27 @@ impl Wire {
             Self::Gemini => gemini::request(request, settings),
         }?;
         Ok(HttpRequest { places: Places::of(self, &repaired), ..encoded })
+    }
+
+    /// The request for the provider's own state of a history.
+    ///
+    /// # Errors
+    /// On a wire that has none.
+    pub(super) fn compaction(
+        self,
+        request: &ModelRequest<'_>,
+        settings: &Settings,
+    ) -> Result<HttpRequest, ModelError> {
+        if self != Self::OpenAiResponses {
+            return Err(refused("this protocol has no compaction of its own".to_owned()));
+        }
+        let repaired = sendable::repair(self, request, settings);
+        let mut request = repaired.request(request);
+        // Nobody is to go on here, so nothing is said behind the model's last turn.
+        let is_notice = repaired.ends_with_notice();
+        let end = request.messages.len() - usize::from(is_notice);
+        request.messages = &request.messages[..end];
+        Ok(openai_responses::compaction_request(&request))
     }
 
     /// The name of this wire in [`segno_model::record::Native`].

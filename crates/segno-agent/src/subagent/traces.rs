@@ -6,6 +6,7 @@
 use segno_model::Record;
 use segno_model::child::Used;
 use segno_model::record::{Body, CompactionState, Message, RunEnd, RunState, UserMessage};
+use segno_model::state::COMPACTION;
 
 /// One attempt, as far as the log tells of it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -66,7 +67,13 @@ impl Tokens {
                 // Its own call, if it was announced, was the newest one.
                 self.open = self.open.saturating_sub(1);
             }
-            Body::Usage(usage) => self.used.usage.add(&usage.usage),
+            Body::Usage(usage) => {
+                self.used.usage.add(&usage.usage);
+                // A state of the provider's, or a summary that was not taken.
+                if usage.purpose == COMPACTION {
+                    self.open = self.open.saturating_sub(1);
+                }
+            }
             _ => {}
         }
     }

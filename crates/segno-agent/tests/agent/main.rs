@@ -183,6 +183,7 @@ fn context_text(agent: &Agent<StrictLog, Toolbox>) -> String {
         ContextMessage::User { content, .. } => format!("user {}", texts(content)),
         ContextMessage::Assistant(turn) => format!("assistant {}", turn.content.len()),
         ContextMessage::Results(results) => format!("results {}", results.len()),
+        ContextMessage::State(_) => "state".to_owned(),
     };
     context.messages.iter().map(line).collect::<Vec<_>>().join("\n")
 }

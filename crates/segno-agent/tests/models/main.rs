@@ -7,6 +7,7 @@
 mod blobs;
 mod changes;
 mod refusals;
+mod states;
 
 use segno_agent::permission::Mode;
 use segno_agent::provider::{Provider, ProviderConfig, ProviderId, Secret};

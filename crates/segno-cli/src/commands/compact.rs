@@ -51,7 +51,7 @@ pub async fn compact(
         screen.json(&json!({
             "version": 1, "session": id, "model": choice.model.to_string(),
             "tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after,
-            "summary": compacted.summary,
+            "state": compacted.state, "summary": compacted.summary,
         }));
         return Ok(ExitCode::Done);
     }
@@ -61,5 +61,12 @@ pub async fn compact(
         count(compacted.tokens_after)
     );
     screen.line(Text::line(Tone::Good, &said));
+    if compacted.state {
+        let text = format!(
+            "{} is sent its own state; the summary beside it is for other models.",
+            choice.model
+        );
+        screen.line(Text::line(Tone::Dim, &text));
+    }
     Ok(ExitCode::Done)
 }

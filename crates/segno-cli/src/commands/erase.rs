@@ -133,6 +133,14 @@ impl Plan {
             let text = format!("record {} ({}){along}", part.seq, clean::line(&part.kind));
             lines.push(Text::line(Tone::Plain, &text));
         }
+        if !study.states.is_empty() && !study.parts.is_empty() {
+            let seqs: Vec<String> = study.states.iter().map(Seq::to_string).collect();
+            let text = format!(
+                "the provider's own state in compaction {}, which may tell of it; the summary stays",
+                seqs.join(", ")
+            );
+            lines.push(Text::line(Tone::Plain, &text));
+        }
         if !study.blobs.is_empty() {
             let bytes = study.blobs.iter().map(|(_, bytes)| bytes).sum();
             let text = format!(
@@ -212,7 +220,7 @@ impl Plan {
         json!({
             "version": 1, "id": self.id, "done": removed.is_some(),
             "records": study.parts.iter().map(part).collect::<Vec<_>>(),
-            "blobs": study.blobs.len(), "files": study.files,
+            "states": study.states, "blobs": study.blobs.len(), "files": study.files,
             "also_in": study.also_in, "family": study.family, "waiting": study.waiting.len(),
             "copies": self.copies.iter().map(copy).collect::<Vec<_>>(),
             "not_cleaned": left.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),

@@ -220,6 +220,12 @@ impl<'a> TextWatch<'a> {
             CompactionEvent::Failed { reason } => {
                 (Tone::Warning, format!("not compacted: {reason}; the context is as before"))
             }
+            CompactionEvent::Local { reason } => (
+                Tone::Dim,
+                format!(
+                    "the provider keeps no state of its own ({reason}); a summary alone is kept"
+                ),
+            ),
             CompactionEvent::Pruned { results, tokens } => (
                 Tone::Dim,
                 format!(
@@ -460,6 +466,7 @@ fn compaction_json(event: CompactionEvent<'_>) -> Value {
         CompactionEvent::Failed { reason } => {
             json!({"event": "compaction_failed", "reason": reason})
         }
+        CompactionEvent::Local { reason } => json!({"event": "compaction_local", "reason": reason}),
         CompactionEvent::Pruned { results, tokens } => {
             json!({"event": "pruned", "results": results, "tokens": tokens})
         }

@@ -100,3 +100,116 @@ fn a_session_is_compacted_by_command() {
     let again: crate::place::Ran = place.segno(&args).output().unwrap().into();
     assert!(again.err.contains("nothing to compact yet"), "{again:?}");
 }
+
+const STATED: &str = r#"
+rule summarise
+  when user contains "Summarise the history"
+  new-prefix
+  say "<summary>\n## Goal\nto talk\n## Constraints\n## Decisions\n## Done\n## In progress\n## Next\n## Files\n## Open questions\n</summary>"
+otherwise
+  new-prefix
+  say "LONG"
+"#;
+
+/// A session with OpenAI's own state in it.
+fn stated() -> Place {
+    let script: &'static str = STATED.replace("LONG", &"abcdefg ".repeat(300)).leak();
+    let place = Place::with_model("openai/demo", script);
+    std::fs::create_dir_all(place.home()).unwrap();
+    std::fs::write(place.home().join("config.toml"), "[compaction]\nnative = true\n").unwrap();
+    for args in
+        [&["the secret is sk-4711-0815"][..], &["--continue", "two"], &["--continue", "three"]]
+    {
+        assert_eq!(place.done(args).code, Some(0));
+    }
+    let url = place.server.url();
+    let ran: crate::place::Ran =
+        place.segno(&["compact", "last", "--base-url", &url, "--json"]).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told: Value = serde_json::from_str(ran.out.trim()).unwrap();
+    assert_eq!(told["state"], true, "{told}");
+    place
+}
+
+fn context(place: &Place) -> (String, Value) {
+    let shown = |args: &[&str]| {
+        let shown =
+            place.segno(&[&["show", "last", "--context"][..], args].concat()).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    (shown(&[]), serde_json::from_str(&shown(&["--json"])).unwrap())
+}
+
+fn sends_a_state(place: &Place) -> bool {
+    let last = place.server.requests().pop().unwrap().body.to_string();
+    last.contains(r#""type":"compaction""#)
+}
+
+/// The command tells that the provider keeps a state; `show --context` says which of state and summary is sent, and
+/// why, as the requests are.
+#[test]
+fn it_is_shown_whether_a_state_is_sent() {
+    let mut place = stated();
+    assert_eq!(place.done(&["--continue", "four"]).code, Some(0));
+    assert!(sends_a_state(&place));
+    let (text, json) = context(&place);
+    assert!(text.contains("this very model made it") && text.contains("state "), "{text}");
+    assert_eq!((&json["state"]["rule"], &json["state"]["sent"]), (&"own".into(), &true.into()));
+    assert_eq!(json["messages"][0]["role"], "state");
+    assert!(json["ledger"]["parts"]["state"].as_u64().unwrap() > 0, "{json}");
+    place.model = "anthropic/demo";
+    assert_eq!(place.done(&["--continue", "five"]).code, Some(0));
+    assert!(!sends_a_state(&place));
+    let (text, json) = context(&place);
+    assert!(text.contains("another provider made it"), "{text}");
+    assert_eq!(
+        (&json["state"]["rule"], &json["state"]["sent"]),
+        (&"other-provider".into(), &false.into())
+    );
+    place.model = "openai/demo";
+    assert_eq!(place.done(&["--continue", "six"]).code, Some(0));
+    assert!(sends_a_state(&place));
+    std::fs::write(place.home().join("config.toml"), "[compaction]\nnative = false\n").unwrap();
+    assert_eq!(place.done(&["--continue", "seven"]).code, Some(0));
+    assert!(!sends_a_state(&place), "it is switched off");
+    assert_eq!(context(&place).1["state"]["rule"], "switched-off");
+    assert!(place.server.violations().is_empty(), "{:?}", place.server.violations());
+}
+
+/// A server that does not offer it is told of once, as the page says; the summary stands alone.
+#[test]
+fn a_provider_without_states_is_told_of() {
+    let script = format!("window 14000\nrule no\n when compaction\n status 404{}", &SCRIPT[13..]);
+    let place = Place::with_model("openai/demo", script.leak());
+    std::fs::create_dir_all(place.home()).unwrap();
+    let config = format!("[compaction]\nnative = true\n{}", CONFIG.replace("anthropic", "openai"));
+    std::fs::write(place.home().join("config.toml"), config).unwrap();
+    let events = until_compacted(&place);
+    let told: Vec<_> = events.iter().filter(|e| e["event"] == "compaction_local").collect();
+    assert_eq!(told.len(), 1, "{events:?}");
+    let (name, fields) = shape(told[0]);
+    assert_eq!(documented().get(&name), Some(&fields));
+    assert!(!sends_a_state(&place));
+}
+
+/// What is erased may stand in a state, and nobody can look into that: it goes, and the summary is sent.
+#[test]
+fn an_erased_record_takes_the_state_along() {
+    let place = stated();
+    let records = place.records();
+    let is_prompt = |record: &&segno_model::Record| matches!(record.body(), segno_model::Body::Message(m) if matches!(**m, segno_model::record::Message::User(_)));
+    let seq = records.iter().find(is_prompt).unwrap().seq().to_string();
+    let ran: crate::place::Ran =
+        place.segno(&["erase", "last", &seq, "--yes", "--json"]).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told: Value = serde_json::from_str(ran.out.trim()).unwrap();
+    assert_eq!(told["states"].as_array().map(Vec::len), Some(1), "{told}");
+    let log = place.store().log_path(&place.sessions()[0]).unwrap();
+    assert!(!std::fs::read_to_string(log).unwrap().contains("4711"), "it is in the state no more");
+    assert_eq!(context(&place).1["state"], Value::Null);
+    assert_eq!(place.done(&["--continue", "four"]).code, Some(0));
+    assert!(!sends_a_state(&place));
+    let checked: crate::place::Ran = place.segno(&["check", "last"]).output().unwrap().into();
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert!(place.server.violations().is_empty(), "{:?}", place.server.violations());
+}

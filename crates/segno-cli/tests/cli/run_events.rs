@@ -71,6 +71,7 @@ fn every_event_is_as_the_page_says_on_every_wire() {
         "compaction_done",
         "compaction_failed",
         "compaction_given_up",
+        "compaction_local",
         "compaction_started",
         "error",
         "left_out",

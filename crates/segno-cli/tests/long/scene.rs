@@ -6,7 +6,7 @@ use segno_agent::provider::{Credentials, Provider, ProviderConfig, ProviderId, S
 use segno_agent::tool::{Toolbox, ToolboxConfig};
 use segno_agent::{Agent, Surroundings, World};
 use segno_model::SessionId;
-use segno_model::compaction::Window;
+use segno_model::compaction::{Native, Window};
 use segno_model::context::ContextMessage;
 use segno_model::record::{
     Body, Header, Message, ModelChange, ModelRef, ProjectFacts, UserMessage,
@@ -43,7 +43,7 @@ const RULE: &str =
 
 const SCRIPT: &str = r#"
 rule summary
-  when user contains "<history>"
+  when user contains "Summarise the history"
   new-prefix
   say "<summary>\n## Goal\nThey work on files.\n## Constraints\n## Decisions\n## Done\n## In progress\n## Next\n## Files\n## Open questions\n</summary>"
 rule read
@@ -230,6 +230,7 @@ impl Scene {
         };
         let mut agent = Agent::new(session, self.tools(), around, world);
         agent.compaction.window = Some(Window { context: WINDOW, output: 1_000 });
+        agent.compaction.native = Native::Wherever;
         if turn.model < MODELS.len() && turn.model != self.model {
             self.model = turn.model;
             *self.counts.entry("changes of the model").or_default() += 1;
@@ -293,7 +294,7 @@ impl Scene {
         self.nothing_was_refused();
         let id = self.id.clone().unwrap();
         let mut inputs: BTreeMap<String, usize> = BTreeMap::new();
-        let mut compactions = 0;
+        let (mut compactions, mut states) = (0, 0);
         let mut look = |item| {
             let Scanned::Record(record) = item else { panic!("damage") };
             match record.into_body() {
@@ -306,7 +307,10 @@ impl Scene {
                         *inputs.entry(text.head().to_owned()).or_default() += 1;
                     }
                 }
-                Body::Compaction(c) if c.summary.is_some() => compactions += 1,
+                Body::Compaction(c) if c.summary.is_some() => {
+                    compactions += 1;
+                    states += usize::from(c.native.is_some());
+                }
                 _ => {}
             }
             true
@@ -324,6 +328,8 @@ impl Scene {
         {
             assert!(said.join("\n").contains(words), "{}: {words} is forgotten", self.about);
         }
+        assert!(states >= turns / 600, "{}: only {states} states of providers", self.about);
+        *self.counts.entry("states of providers").or_default() = states;
         assert!(compactions >= turns / 60, "{}: only {compactions} compactions", self.about);
         self.reading_stays_flat();
         self.report(compactions);
@@ -360,6 +366,7 @@ fn windows(home: &Path) {
         format!("[models.\"{provider}/{model}\"]\ncontext = {WINDOW}\noutput = 1000\n")
     };
     let config: String = MODELS.iter().map(model).collect();
+    let config = format!("[compaction]\nnative = true\n{config}");
     std::fs::write(home.join("config.toml"), config).unwrap();
 }
 

@@ -6,6 +6,7 @@
 use super::Loaded;
 use super::loader::{Loader, basis_for, sequence};
 use super::path::Broken;
+use crate::checkpoint::Checkpoint;
 use crate::finding::{Finding, Severity};
 use crate::id::{Pos, Seq};
 use crate::judge::scan::{crowd, emptied, tail_finding};
@@ -43,7 +44,7 @@ pub(super) fn collect(mut loader: Loader) -> Loaded {
     let mut state = std::mem::take(&mut loader.state);
     state.in_force.tip = tip;
     state.end = (content_end + u64::from(needs_line_end)).saturating_sub(origin);
-    let records = needed(&loader, &state.in_force.context_edits);
+    let records = needed(&loader, &state.in_force);
     Loaded {
         header,
         format,
@@ -223,7 +224,7 @@ fn claimed_format(first: &Record) -> Option<FormatVersion> {
 
 /// The records that the context needs: the path, what belongs to its nodes, kept records, edits in
 /// force, and the results of the path's calls wherever they are.
-fn needed(loader: &Loader, edits: &BTreeMap<Seq, Pos>) -> Vec<Record> {
+fn needed(loader: &Loader, now: &Checkpoint) -> Vec<Record> {
     let walk = &loader.walk;
     let path: BTreeSet<Seq> = walk.path.iter().copied().collect();
     let to_root = walk.compaction.is_none();
@@ -238,10 +239,13 @@ fn needed(loader: &Loader, edits: &BTreeMap<Seq, Pos>) -> Vec<Record> {
         let chosen = match record.body() {
             Body::ContextEdit(edit) => {
                 let target = edit.target;
-                let in_force = edits.get(&target).is_some_and(|pos| pos.seq == *seq);
+                let edits = now.context_edits.get(&target).or_else(|| now.restored.get(&target));
+                let in_force = edits.is_some_and(|pos| pos.seq == *seq);
+                let alters = walk.alters_state(target, record.pos());
                 let answers =
                     loader.accepted.get(&target).is_some_and(|r| calls.are_answered_by(r));
-                in_force && (answers || path.contains(&target) || walk.kept.contains(&target))
+                let sent = path.contains(&target) || walk.kept.contains(&target);
+                in_force && (answers || sent || alters)
             }
             _ => on_path || walk.kept.contains(seq),
         };

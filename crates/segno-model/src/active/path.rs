@@ -62,6 +62,14 @@ enum Found {
 }
 
 impl Walk {
+    /// Whether an edit changes what the newest compaction's own state tells of.
+    pub(super) fn alters_state(&self, target: Seq, edit: Pos) -> bool {
+        self.compaction.as_ref().is_some_and(|record| match record.body() {
+            Body::Compaction(c) => c.is_altered_by(target, edit.seq, record.seq()),
+            _ => false,
+        })
+    }
+
     pub(super) fn begin(&mut self, tip: Option<Pos>, end: u64) {
         self.link = tip.map(|tip| Link {
             seq: tip.seq,
@@ -212,12 +220,14 @@ impl Loader {
     pub(super) fn load_edits(&mut self) -> Option<Need> {
         let included: BTreeSet<Seq> =
             self.walk.path.iter().chain(&self.walk.kept).copied().collect();
-        let edits: Vec<Pos> = self
-            .state
-            .in_force
+        let now = &self.state.in_force;
+        let edits: Vec<Pos> = now
             .context_edits
             .iter()
-            .filter(|(target, _)| included.contains(target))
+            .chain(&now.restored)
+            .filter(|(target, pos)| {
+                included.contains(target) || self.walk.alters_state(**target, **pos)
+            })
             .map(|(_, pos)| *pos)
             .collect();
         for pos in edits {

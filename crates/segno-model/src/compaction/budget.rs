@@ -51,11 +51,25 @@ pub struct Settings {
     pub percent: u8,
     /// The model's window; nothing happens by itself while it is not known.
     pub window: Option<Window>,
+    /// Whether a provider is asked for its own state of what lies back.
+    pub native: Native,
+}
+
+/// Where a provider's own compaction is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Native {
+    /// Nowhere; states that were made before are not sent either.
+    Never,
+    /// At the addresses that are known to offer it.
+    #[default]
+    WhereKnown,
+    /// At any address that speaks the protocol.
+    Wherever,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { auto: true, percent: USUAL_SHARE, window: None }
+        Self { auto: true, percent: USUAL_SHARE, window: None, native: Native::default() }
     }
 }
 

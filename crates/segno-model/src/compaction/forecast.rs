@@ -4,7 +4,7 @@
 
 use super::{Measure, Pruning, Settings, Window, prune};
 use crate::checkpoint::LastCompaction;
-use crate::context::{self, Estimate};
+use crate::context::{self, Estimate, Target};
 use crate::id::{Pos, SessionId};
 use crate::line::Record;
 use crate::record::ModelRef;
@@ -23,6 +23,8 @@ pub struct Outlook<'a, R> {
     pub last: Option<&'a LastCompaction>,
     /// The model that is asked next.
     pub model: &'a ModelRef,
+    /// More about who that is, where it is known.
+    pub target: Option<&'a Target>,
     /// The system prompt and the tools, in tokens; counts where nothing was measured.
     pub fixed: u64,
 }
@@ -40,7 +42,7 @@ impl<R: Borrow<Record>> Outlook<'_, R> {
     /// The next request's size.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
-        let mut estimate = context::estimate(self.records, self.tip);
+        let mut estimate = context::estimate_for(self.records, self.tip, self.target);
         if estimate.measured_at.is_none() {
             estimate.tokens = estimate.tokens.saturating_add(self.fixed);
         }

@@ -12,7 +12,7 @@ mod summary;
 mod trigger;
 mod words;
 
-pub use budget::{Budgets, Settings, USUAL_SHARE, USUAL_WINDOW, Window};
+pub use budget::{Budgets, Native, Settings, USUAL_SHARE, USUAL_WINDOW, Window};
 pub use forecast::{Forecast, Outlook};
 pub use prune::{Pruning, prune};
 pub use result::{cut_result, result_share};

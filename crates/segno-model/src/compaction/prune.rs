@@ -94,7 +94,7 @@ fn old(messages: &[ContextMessage], window: Window) -> Vec<&ContextResult> {
                 }
             }
             ContextMessage::User { .. } => last_turn = false,
-            ContextMessage::Assistant(_) => {}
+            ContextMessage::Assistant(_) | ContextMessage::State(_) => {}
         }
     }
     old

@@ -5,7 +5,7 @@
 
 use super::estimate::is_notice;
 use super::place::Place;
-use super::{ContextMessage, Parts};
+use super::{BoundaryState, ContextMessage, Parts};
 use crate::compaction::Carried;
 use crate::id::{Pos, Seq};
 use crate::line::Record;
@@ -37,8 +37,12 @@ pub struct Boundary {
     pub kept: Vec<Pos>,
     /// What the summary has to tell, the summary before it included.
     pub summarised: Vec<ContextMessage>,
+    /// A provider's own state of the beginning of `summarised`.
+    pub state: Option<BoundaryState>,
     /// Guessed tokens of what is kept.
     pub kept_tokens: u64,
+    /// Of those, the end of the path.
+    pub tail_tokens: u64,
     /// The person's words that are neither kept nor told by a summary yet, by prompt, oldest first.
     pub dropped: Vec<Vec<Text>>,
     /// The person's words that the compaction before this one carried.
@@ -100,7 +104,9 @@ pub fn choose_boundary<R: Borrow<Record>>(
         first_kept: units.get(cut).map(|unit| unit.record.pos()),
         kept,
         summarised,
+        state: context.state,
         kept_tokens: tail + words,
+        tail_tokens: tail,
         dropped,
         carried: parts.carried(),
         kept_text,
@@ -137,7 +143,7 @@ impl Parts<'_> {
     /// What the newest compaction carried of the person's words, unless an edit took its place.
     fn carried(&self) -> Carried {
         let boundary = self.nodes.iter().find(|(place, ..)| *place == Place::Boundary);
-        let record = boundary.map(|(_, record, _)| record).filter(|r| !self.edits.concern(r.seq()));
+        let record = boundary.map(|(_, record, _)| record).filter(|r| !self.edits.replace(r.seq()));
         match record.map(|record| record.body()) {
             Some(Body::Compaction(c)) => {
                 Carried { sentences: c.sentences.clone(), left_out: c.sentences_left_out }
@@ -231,7 +237,7 @@ fn split(
     let comes_from_it = |message: &ContextMessage| match message {
         ContextMessage::User { seq, .. } => Some(*seq) == first,
         ContextMessage::Assistant(turn) => Some(turn.seq) == first,
-        ContextMessage::Results(_) => false,
+        ContextMessage::Results(_) | ContextMessage::State(_) => false,
     };
     let end = messages.iter().position(comes_from_it).unwrap_or(messages.len());
     let tail = messages.split_off(end);

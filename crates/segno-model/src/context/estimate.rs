@@ -7,10 +7,13 @@
 use super::place::Place;
 use super::{
     CONTINUE_NOTICE, Context, ContextAssistant, ContextMessage, LOST_BEGINNING_NOTICE, Parts,
+    Target, state_rule,
 };
 use crate::id::{Pos, Seq};
 use crate::line::Record;
-use crate::record::{AssistantBlock, BlobRef, Block, Body, Message, Text};
+use crate::record::{
+    AssistantBlock, AssistantMessage, BlobRef, Block, Body, Message, Native, Text,
+};
 use std::borrow::Borrow;
 
 /// So many quarters of a token count as one.
@@ -37,9 +40,34 @@ pub struct Estimate {
 /// compaction, and with no edit since of what it saw; what was pruned since is taken off.
 #[must_use]
 pub fn estimate<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Estimate {
+    estimate_for(records, tip, None)
+}
+
+/// The same for this target, which may be sent a provider's own state in place of a summary.
+#[must_use]
+pub fn estimate_for<R: Borrow<Record>>(
+    records: &[R],
+    tip: Option<Pos>,
+    target: Option<&Target>,
+) -> Estimate {
     let parts = Parts::new(records, tip);
-    let messages = parts.context().messages;
-    let Some((at, tokens)) = parts.last_usage() else {
+    let mut context = parts.context();
+    let state = context.state.clone();
+    if let Some(target) = target {
+        context = context.for_target(target);
+    }
+    let messages = context.messages;
+    // Whoever was sent the other one of summary and state saw another context.
+    let saw_the_same = |reply: &AssistantMessage| match (&state, target) {
+        (Some(state), Some(target)) => {
+            let reader = Target { model: reply.model.clone(), ..target.clone() };
+            let reader_is_there = target.made(&target.model, reply.endpoint.as_deref());
+            let sees_state = reader_is_there && state_rule(Some(state), &reader).sent;
+            sees_state == state_rule(Some(state), target).sent
+        }
+        _ => true,
+    };
+    let Some((at, tokens)) = parts.last_usage(saw_the_same) else {
         return Estimate { tokens: estimate_messages(&messages), measured_at: None };
     };
     let guessed = estimate_messages(&messages[after(&messages, at)..]);
@@ -53,7 +81,7 @@ fn after(messages: &[ContextMessage], at: Seq) -> usize {
     let is_later = |m: &ContextMessage| match m {
         ContextMessage::User { seq, .. } => *seq > at,
         ContextMessage::Assistant(turn) => turn.seq > at,
-        ContextMessage::Results(_) => false,
+        ContextMessage::Results(_) | ContextMessage::State(_) => false,
     };
     let behind_it = messages.iter().position(is_it).map(|i| i + 1);
     behind_it.or_else(|| messages.iter().position(is_later)).unwrap_or(messages.len())
@@ -75,7 +103,8 @@ impl Parts<'_> {
         freed.sum()
     }
 
-    fn last_usage(&self) -> Option<(Seq, u64)> {
+    /// What the newest reply on this context reported, if `counts` says that it counts.
+    fn last_usage(&self, counts: impl Fn(&AssistantMessage) -> bool) -> Option<(Seq, u64)> {
         let boundary = self.nodes.iter().find(|(place, ..)| *place == Place::Boundary);
         let after = boundary.map(|(_, record, _)| record.seq());
         let edit = self.records.iter().rev().find_map(|record| match record.body() {
@@ -87,16 +116,16 @@ impl Parts<'_> {
             _ => None,
         });
         let mut newest = self.nodes.iter().rev().filter(|(place, ..)| *place == Place::OnPath);
-        let (at, tokens) = newest.find_map(|(_, record, _)| reported(record))?;
-        (Some(at) > after && Some(at) > edit).then_some((at, tokens))
+        let (at, tokens, reply) = newest.find_map(|(_, record, _)| reported(record))?;
+        (Some(at) > after && Some(at) > edit && counts(reply)).then_some((at, tokens))
     }
 }
 
-fn reported(record: &Record) -> Option<(Seq, u64)> {
+fn reported(record: &Record) -> Option<(Seq, u64, &AssistantMessage)> {
     let Body::Message(message) = record.body() else { return None };
     let Message::Assistant(reply) = &**message else { return None };
     let tokens = reply.usage.as_ref()?.context().min(MOST_TOKENS);
-    (tokens > 0).then_some((record.seq(), tokens))
+    (tokens > 0).then_some((record.seq(), tokens, reply))
 }
 
 /// Guesses the tokens of some content from its bytes.
@@ -118,7 +147,25 @@ pub(super) fn tokens_of(message: &ContextMessage) -> u64 {
         ContextMessage::Results(results) => {
             results.iter().map(|r| MESSAGE_TOKENS + blocks(&r.content)).sum()
         }
+        ContextMessage::State(state) => state.tokens,
     }
+}
+
+/// Guesses the tokens of a provider's own items by their texts, whatever those are called. Encrypted ones count
+/// like others; an image in a URL of its own counts as one.
+#[must_use]
+pub fn estimate_native(native: &Native) -> u64 {
+    fn texts(value: &serde_json::Value) -> u64 {
+        match value {
+            serde_json::Value::String(text) if text.starts_with("data:") => IMAGE_TOKENS,
+            serde_json::Value::String(text) => estimate_text(text),
+            serde_json::Value::Array(all) => all.iter().map(texts).sum(),
+            serde_json::Value::Object(all) => all.values().map(texts).sum(),
+            _ => 0,
+        }
+    }
+    let items = native.items.get();
+    serde_json::from_str(items).map_or_else(|_| estimate_text(items), |value| texts(&value))
 }
 
 fn blocks(blocks: &[Block]) -> u64 {
@@ -212,6 +259,7 @@ impl Context {
                 notice if is_notice(notice) => None,
                 ContextMessage::User { seq, .. } => Some(*seq),
                 ContextMessage::Assistant(turn) => Some(turn.seq),
+                ContextMessage::State(state) => Some(state.seq),
                 ContextMessage::Results(_) => at,
             };
             if let Some(seq) = at {

@@ -12,6 +12,8 @@ use serde::Serialize;
 pub struct Ledger {
     /// The summary, with what stands below it.
     pub summary: u64,
+    /// A provider's own state, which stands for the summary and what is kept singly.
+    pub state: u64,
     /// What a compaction keeps singly: the person's own words from before.
     pub kept: u64,
     /// What the user's side said since.
@@ -28,7 +30,13 @@ impl Ledger {
     /// All of it.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.summary + self.kept + self.user + self.replies + self.results + self.images
+        self.summary
+            + self.state
+            + self.kept
+            + self.user
+            + self.replies
+            + self.results
+            + self.images
     }
 }
 
@@ -54,6 +62,7 @@ impl Context {
                         _ => ledger.user += words,
                     }
                 }
+                ContextMessage::State(_) => ledger.state += tokens_of(message),
                 ContextMessage::Assistant(turn) => ledger.replies += of_reply(turn),
                 ContextMessage::Results(results) => {
                     let images: u64 = results.iter().map(|r| split_blocks(&r.content).1).sum();

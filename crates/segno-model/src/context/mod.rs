@@ -19,13 +19,20 @@ mod results;
 mod rule;
 mod shape;
 mod shared;
+mod state;
 
 pub use boundary::{Boundary, Budget, choose_boundary};
 pub use edit::{EDIT_RULES, EditEffect, EditFacts, EditRule, edit_effect};
-pub use estimate::{Estimate, estimate, estimate_blocks, estimate_messages, estimate_text};
+pub use estimate::{
+    Estimate, estimate, estimate_blocks, estimate_for, estimate_messages, estimate_native,
+    estimate_text,
+};
 pub use ledger::Ledger;
 pub use rule::{RULES, Rule};
 pub use shared::Shared;
+pub use state::{
+    BoundaryState, ContextState, IN_STATE, STATE_RULES, StateRule, Target, state_rule,
+};
 
 use crate::finding::Finding;
 use crate::id::{Pos, Seq};
@@ -53,6 +60,9 @@ pub struct Context {
     pub unanswered: Vec<Unanswered>,
     /// What was missing on the way, and what stands for it.
     pub findings: Vec<Finding>,
+    /// What a provider itself keeps of the history before the newest compaction. It stands in no message until
+    /// it is known who is asked ([`Context::for_target`]).
+    pub state: Option<BoundaryState>,
 }
 
 /// A message of the context.
@@ -69,6 +79,8 @@ pub enum ContextMessage {
     Assistant(ContextAssistant),
     /// The results of the turn before.
     Results(Vec<ContextResult>),
+    /// A provider's own state of everything before, at the beginning.
+    State(ContextState),
 }
 
 impl ContextMessage {
@@ -86,6 +98,7 @@ impl ContextMessage {
         let lines: Vec<String> = match self {
             Self::User { content, .. } => blocks(content),
             Self::Results(results) => results.iter().flat_map(|r| blocks(&r.content)).collect(),
+            Self::State(_) => Vec::new(),
             Self::Assistant(turn) => turn
                 .content
                 .iter()
@@ -210,8 +223,14 @@ pub fn needed<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Vec<Seq> {
         parts.places.at(seq).is_some_and(|place| place != Place::Summarised)
             || parts.results.concerns_turn(seq)
     };
+    let boundary = parts.nodes.iter().find(|(place, ..)| *place == Place::Boundary);
+    let alters =
+        |target: Seq, edit: Seq| match boundary.map(|(_, record, _)| (record, record.body())) {
+            Some((record, Body::Compaction(c))) => c.is_altered_by(target, edit, record.seq()),
+            _ => false,
+        };
     let is_needed = |record: &&&Record| match record.body() {
-        Body::ContextEdit(edit) => is_part(edit.target),
+        Body::ContextEdit(edit) => is_part(edit.target) || alters(edit.target, record.seq()),
         _ => is_part(record.seq()),
     };
     parts.records.iter().filter(is_needed).map(|r| r.seq()).collect()
@@ -256,9 +275,14 @@ impl<'a> Parts<'a> {
         let findings = self.places.findings.clone();
         let mut context = Context { findings, ..Context::default() };
         let mut ids = SentIds::default();
-        for (_, record, shaped) in &self.nodes {
+        let mut covers = None;
+        for (place, record, shaped) in &self.nodes {
+            if *place == Place::OnPath {
+                covers.get_or_insert(context.messages.len());
+            }
             context.push(record.seq(), &shaped.said, &self.results, &mut ids, &self.edits);
         }
+        context.state = self.state(covers.unwrap_or(context.messages.len()));
         if let Some(ContextMessage::Assistant(last)) = context.messages.last() {
             let seq = last.seq;
             context.push_notice(seq, CONTINUE_NOTICE);

@@ -81,6 +81,11 @@ impl<'a> Edits<'a> {
         self.0.contains_key(&seq)
     }
 
+    /// Whether something else stands in this record's place, or nothing.
+    pub(super) fn replace(&self, seq: Seq) -> bool {
+        self.0.get(&seq).is_some_and(|edit| !is_partial(edit))
+    }
+
     /// What stands in a record's place; none with a replacement that is empty.
     fn replacement(&self, seq: Seq) -> Option<Option<Vec<Block>>> {
         let edit = self.0.get(&seq).filter(|edit| !is_partial(edit))?;

@@ -53,7 +53,8 @@ pub fn emptied(body: &Body) -> Option<Body> {
         Body::Compaction(compaction) => {
             compaction.summary = compaction.summary.as_ref().map(|_| erased_text());
             compaction.reason.iter_mut().for_each(erase);
-            compaction.native = None;
+            (compaction.native, compaction.native_tokens) = (None, None);
+            (compaction.endpoint, compaction.no_native) = (None, None);
         }
         Body::BranchSummary(summary) => summary.summary = erased_text(),
         Body::Label(label) => erase(&mut label.label),
@@ -72,6 +73,24 @@ pub fn emptied(body: &Body) -> Option<Body> {
     }
     Some(body)
 }
+
+/// A compaction without the provider's own state, where that may tell of one of these records: nobody can look
+/// into a state, and each is made from the one before. The summary stands then.
+#[must_use]
+pub fn without_state(record: &Record, chosen: &BTreeSet<Seq>) -> Option<Body> {
+    let Body::Compaction(compaction) = record.body() else { return None };
+    let is_later = chosen.first().is_some_and(|first| *first < record.seq());
+    if compaction.native.is_none() || !is_later || chosen.contains(&record.seq()) {
+        return None;
+    }
+    let mut rest = compaction.clone();
+    (rest.native, rest.native_tokens, rest.endpoint) = (None, None, None);
+    rest.no_native = Some(STATE_ERASED.to_owned());
+    Some(Body::Compaction(rest))
+}
+
+/// Why a compaction has no state of the provider's any more.
+const STATE_ERASED: &str = "something that it told of was erased";
 
 fn erase(text: &mut String) {
     if !text.is_empty() {

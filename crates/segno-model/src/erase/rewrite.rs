@@ -3,7 +3,7 @@
 //! Responsible for: lines that say what they said, under positions that hold in the new log. Must not:
 //! change a byte of a line that refers to nothing that moved.
 
-use super::emptied;
+use super::{emptied, without_state};
 use crate::id::{Pos, Seq};
 use crate::line::{Envelope, LineError, Record, decode, encode, encode_erased, sealed, split_crc};
 use crate::record::Body;
@@ -39,6 +39,10 @@ impl Rewriter {
             let parent_at = parent_at.map(|at| self.moved.get(&at).copied().unwrap_or(at));
             let envelope = Envelope { parent_at, ..record.envelope.clone() };
             encode_erased(&envelope, &body).map_err(|e| refused(&e.to_string()))?
+        } else if let Some(body) = without_state(record, &self.chosen) {
+            let plain = encode(&record.envelope, &body).map_err(|e| refused(&e.to_string()))?;
+            let bare = decode(&plain, record.offset).map_err(|e| refused(&why(&e)))?;
+            self.with_new_positions(&bare)
         } else if let Body::Checkpoint(_) = record.body() {
             let body = Body::Checkpoint(Box::new(self.state.in_force.clone()));
             encode(&record.envelope, &body).map_err(|e| refused(&e.to_string()))?

@@ -380,9 +380,21 @@ pub struct Compaction {
     /// Done: the task in force, which the summary is not to be the only memory of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
-    /// A provider's own compacted state, with its exact provenance.
+    /// Done: the state that the provider of `model` itself made of what lies back, in place of the summary
+    /// and of `kept`, for that very model, protocol and `endpoint` alone. Its items are a list, or a blob that
+    /// holds one ([`Native::blob`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<Native>,
+    /// The server that made `native`, as [`endpoint_hash`](crate::record::endpoint_hash) of its address, also
+    /// where that is the provider's own. A state of which nobody knows the server is never sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// About how many tokens `native` has for its maker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_tokens: Option<u64>,
+    /// Done: why there is no `native`, although the provider was asked for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_native: Option<String>,
     /// Failed: why. Done: why no model wrote the summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -406,6 +418,9 @@ impl Compaction {
             sentences_left_out: 0,
             task: None,
             native: None,
+            endpoint: None,
+            native_tokens: None,
+            no_native: None,
         }
     }
 }
@@ -421,6 +436,14 @@ impl Compaction {
     pub fn ends_pruning_of(&self, target: Seq, seq: Seq) -> bool {
         let kept_from = self.first_kept.map_or(seq, |first| first.seq);
         self.state == CompactionState::Done && target < kept_from
+    }
+
+    /// Whether an edit of `target` changes what the provider's own state tells of, so that the state must not be
+    /// sent any more: it is `edit` and came after this compaction, which is record `seq`.
+    #[must_use]
+    pub fn is_altered_by(&self, target: Seq, edit: Seq, seq: Seq) -> bool {
+        let kept_from = self.first_kept.map_or(seq, |first| first.seq);
+        self.native.is_some() && edit > seq && target < kept_from
     }
 }
 

@@ -203,6 +203,14 @@ pub struct Native {
     pub items: Box<RawValue>,
 }
 
+impl Native {
+    /// The blob that holds the items, where they are too large for a record.
+    #[must_use]
+    pub fn blob(&self) -> Option<BlobRef> {
+        serde_json::from_str(self.items.get()).ok()
+    }
+}
+
 /// One result of one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolMessage {

@@ -155,7 +155,7 @@ fn request(session: &str, max_bytes: usize) -> String {
 }
 
 fn asking(focus: Option<&str>, max_bytes: usize) -> Asking<'_> {
-    Asking { focus, complaint: None, max_bytes, max_words: 100 }
+    Asking { focus, from_state: false, complaint: None, max_bytes, max_words: 100 }
 }
 
 /// Covers: #41, #45. The history that is to be summarised has each call beside its result.

@@ -7,6 +7,7 @@ mod compaction;
 mod notation;
 mod pruning;
 mod random;
+mod state;
 mod tree;
 
 use notation::{Session, messages, notes};

@@ -10,7 +10,7 @@
 //! n BLOCKS              a notice
 //! a[!|.] [@MODEL] [%TOKENS] [+DIALECT] BLOCKS   a reply: ! broke off, . was stopped
 //! r[?|!] ID[@SEQ] [/TOOL] BLOCKS   a result: ? unknown by recovery, ! an error
-//! c [keep=N] [kept=N,N] SUMMARY   a finished compaction; c? a started one
+//! c [keep=N] [kept=N,N] [state=SERVER] SUMMARY   a finished compaction, with m1's own state; c? a started one
 //! b SUMMARY             a branch summary
 //! x TEXT / x- TEXT      an embedder's record, in the context or not
 //! checkpoint            the state so far
@@ -176,6 +176,12 @@ impl Session {
         }
         if let Some(found) = option(&mut rest, "kept=") {
             compaction.kept = found.split(',').map(|seq| self.pos(seq)).collect();
+        }
+        if let Some(server) = option(&mut rest, "state=") {
+            let items = raw("[\"state\"]");
+            compaction.native = Some(Native { dialect: "test".to_owned(), items });
+            compaction.endpoint = (server != "?").then(|| server.to_owned());
+            compaction.model = Some(model("m1"));
         }
         compaction.summary = (rest != "none").then(|| Text::Inline(rest.to_owned()));
         compaction
@@ -349,6 +355,9 @@ pub(crate) fn messages(context: &Context) -> String {
                     writeln!(out, "  result {seq} {}{error}: {content}", result.call_id)
                         .expect("text");
                 }
+            }
+            ContextMessage::State(state) => {
+                writeln!(out, "state {}: {}", state.seq, state.native.items.get()).expect("text");
             }
         }
     }

@@ -135,3 +135,63 @@ fn a_compaction_ends_pruning() {
         assert_eq!(messages(&part), messages(&whole), "at {tip:?}");
     }
 }
+
+/// Whoever reopens a session from a checkpoint sees every kind of edit as whoever read all of it: the same is sent,
+/// and the same would be left out next. What a person restored is not left out by itself again.
+/// Covers: G10, G11.
+#[test]
+fn every_edit_is_the_same_after_reopening() {
+    let text = rounds(&[("r", 900), ("r", 900), ("r", 10), ("r", 10), ("r", 10), ("r", 1_100)]);
+    let text = format!("{text}u img | look\na think t/S | fine");
+    let pruned = |session: &mut Session, target: u64| {
+        let edit = ContextEdit {
+            target,
+            edit: "replace".to_owned(),
+            content: crate::notation::blocks("(left out)"),
+            cause: Some(ContextEdit::PRUNED.to_owned()),
+            ..ContextEdit::default()
+        };
+        session.add(&Body::ContextEdit(edit), None, false);
+    };
+    for edits in [
+        "",
+        "edit 3 omit",
+        "edit 3 replace shorter",
+        "edit 3 restore",
+        "edit 3 omit\nedit 3 restore",
+        "edit 3 replace shorter\nedit 3 restore",
+        "edit 3 omit images\nedit 3 restore",
+        "edit 14 omit images",
+        "edit 15 omit thinking",
+        "PRUNE",
+        "PRUNE\nedit 3 restore",
+        "PRUNE\nedit 3 restore\nPRUNE",
+        "PRUNE\nedit 3 restore\nedit 3 omit",
+    ] {
+        for end in ["", "checkpoint", "checkpoint\nu go\na yes\ncheckpoint\nu on"] {
+            let mut session = session(&text);
+            for line in edits.lines().chain(end.lines()) {
+                match line {
+                    "PRUNE" => pruned(&mut session, 3),
+                    line => session.add_line(line),
+                }
+            }
+            let mut bytes = Vec::new();
+            for record in &session.records {
+                bytes.extend_from_slice(&record.line);
+                bytes.push(b'\n');
+            }
+            let loaded = segno_model::active::load_bytes_at(&bytes, session.tip());
+            let about = format!("{edits:?} {end:?}");
+            let part = segno_model::context::build(&loaded.records, session.tip());
+            assert_eq!(messages(&part), messages(&session.context()), "{about}");
+            let id = segno_model::SessionId::parse("0195f3a0-0000-7000-8000-000000000001")
+                .expect("an id");
+            let next = prune(&loaded.records, session.tip(), &id, WINDOW).map(|p| p.edits);
+            assert_eq!(next, pruning(&session).map(|p| p.edits), "{about}");
+            let restored = edits.ends_with("restore");
+            let again = next.is_some_and(|edits| edits.iter().any(|edit| edit.target == 3));
+            assert!(!(restored && again), "{about}: it is left out again");
+        }
+    }
+}

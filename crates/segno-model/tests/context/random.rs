@@ -1,6 +1,7 @@
 //! What holds for the context of every session: random sessions, each prefix of them.
 
 use crate::notation::{Session, messages, model};
+use crate::state::target;
 use proptest::prelude::*;
 use segno_model::context::{self, Budget, CONTINUE_NOTICE, Context, ContextMessage};
 use segno_model::record::{AssistantBlock, Block, Text};
@@ -14,7 +15,7 @@ enum Step {
     Reply { how: &'static str, calls: Vec<&'static str> },
     Result { of: usize, kind: &'static str, named: bool, text: &'static str },
     Tip(usize),
-    Compaction { keep: Option<usize>, kept: Vec<usize> },
+    Compaction { keep: Option<usize>, kept: Vec<usize>, state: bool },
     Edit { of: usize, how: &'static str },
     Plain(&'static str),
 }
@@ -58,8 +59,8 @@ fn steps(with_changes: bool) -> impl Strategy<Value = Vec<Step>> {
                 .prop_map(|(of, kind, named, text)| Step::Result { of, kind, named, text }),
             2 => plain.prop_map(Step::Plain),
             2 * changes => (0_usize..40).prop_map(Step::Tip),
-            changes => (prop::option::of(0_usize..40), prop::collection::vec(0_usize..40, 0..3))
-                .prop_map(|(keep, kept)| Step::Compaction { keep, kept }),
+            changes => (prop::option::of(0_usize..40), prop::collection::vec(0_usize..40, 0..3), any::<bool>())
+                .prop_map(|(keep, kept, state)| Step::Compaction { keep, kept, state }),
             changes => (0_usize..40, edit).prop_map(|(of, how)| Step::Edit { of, how }),
         ],
         0..40,
@@ -88,7 +89,7 @@ fn session(steps: &[Step]) -> Session {
             }
             Step::Tip(to) if to % seq == 0 => "tip none".to_owned(),
             Step::Tip(to) => format!("tip {}", to % seq),
-            Step::Compaction { keep, kept } => {
+            Step::Compaction { keep, kept, state } => {
                 let keep = keep.map_or(String::new(), |n| format!("keep={} ", n % seq));
                 let kept: Vec<_> = kept.iter().map(|n| (n % seq).to_string()).collect();
                 let kept = if kept.is_empty() {
@@ -96,7 +97,8 @@ fn session(steps: &[Step]) -> Session {
                 } else {
                     format!("kept={} ", kept.join(","))
                 };
-                format!("c {keep}{kept}SUM{seq}")
+                let state = if *state { "state=s1 " } else { "" };
+                format!("c {keep}{kept}{state}SUM{seq}")
             }
             Step::Edit { of, how } => format!("edit {} {how}", of % (seq + 2)),
         };
@@ -156,6 +158,11 @@ fn check_legal(context: &Context) -> Result<(), TestCaseError> {
                 for result in results {
                     check_blocks(&result.content)?;
                 }
+            }
+            ContextMessage::State(_) => {
+                prop_assert!(open.is_empty());
+                prop_assert!(may_speak || ids.is_empty());
+                may_speak = true;
             }
         }
     }
@@ -255,6 +262,7 @@ proptest! {
         check_legal(&context::build(&damaged, session.tip()))?;
         check_legal(&session.context().for_model(&model("m1")))?;
         check_legal(&session.context().for_model(&model("nobody")))?;
+        check_legal(&session.context().for_target(&target("m1", "s1")))?;
     }
 
     /// Covers: G10, G11. The part of the log that is needed gives the same messages as the whole, with
@@ -265,7 +273,11 @@ proptest! {
         for (len, tip) in prefixes(&session.records) {
             let records = &session.records[..len];
             let needed: HashSet<_> = context::needed(records, tip).into_iter().collect();
-            let whole = messages(&context::build(records, tip));
+            let sent = |records: &[Record]| {
+                let context = context::build(records, tip);
+                messages(&context) + &messages(&context.for_target(&target("m1", "s1")))
+            };
+            let whole = sent(records);
             let part = |more: bool| -> Vec<Record> {
                 let takes = |r: &&Record| {
                     needed.contains(&r.seq()) || (more && extra[usize::try_from(r.seq()).unwrap()])
@@ -274,8 +286,8 @@ proptest! {
             };
             let needs_tip = tip.is_none_or(|t| records.iter().any(|r| r.seq() == t.seq && r.is_node()));
             if needs_tip {
-                prop_assert_eq!(&messages(&context::build(&part(false), tip)), &whole);
-                prop_assert_eq!(&messages(&context::build(&part(true), tip)), &whole);
+                prop_assert_eq!(&sent(&part(false)), &whole);
+                prop_assert_eq!(&sent(&part(true)), &whole);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! in a run. Must not: choose what is kept or decide when it is due (that is `segno_model`), or remove
 //! anything from the log. Why this is here and not with the agent is told in decision 0017.
 
+mod own;
 mod summarise;
 mod tight;
 
@@ -13,14 +14,15 @@ use crate::inbox::Watcher;
 use crate::run::{Driver, RunEnv, RunError};
 use crate::session::Session;
 use crate::{LARGE_VALUE_BYTES, Model, ModelError, ModelErrorKind, StopKind, Tools, blobs, fit};
+use own::Own;
 use segno_model::Record;
 use segno_model::compaction::{
     self, Budgets, Carried, Decision, Forecast, NoSummary, Outlook, Pruning, USUAL_WINDOW, Window,
 };
-use segno_model::context::{self, Boundary};
+use segno_model::context::{self, Boundary, Target};
 use segno_model::record::{Body, Compaction, CompactionState, Text};
 use segno_model::store::{Level, SessionLog, StoreError};
-use summarise::Summarised;
+use summarise::{History, Summarised};
 pub(crate) use tight::Tight;
 
 /// What a compaction came to.
@@ -32,6 +34,8 @@ pub struct Compacted {
     pub tokens_after: u64,
     /// The summary.
     pub summary: String,
+    /// Whether the model is sent the provider's own state instead.
+    pub state: bool,
 }
 
 /// Why a context was not made smaller. It is then as before, and a failed attempt is recorded.
@@ -151,16 +155,20 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 
     fn forecast(&self, window: Window) -> Forecast {
-        let records = self.session.active();
-        self.outlook(&records).forecast(self.env.compaction, window)
+        let (records, target) = (self.session.active(), self.target());
+        self.outlook(&records, target.as_ref()).forecast(self.env.compaction, window)
     }
 
     pub(crate) fn estimate(&self) -> u64 {
-        let records = self.session.active();
-        self.outlook(&records).estimate().tokens
+        let (records, target) = (self.session.active(), self.target());
+        self.outlook(&records, target.as_ref()).estimate().tokens
     }
 
-    fn outlook<'r>(&'r self, records: &'r [&'r Record]) -> Outlook<'r, &'r Record> {
+    fn outlook<'r>(
+        &'r self,
+        records: &'r [&'r Record],
+        target: Option<&'r Target>,
+    ) -> Outlook<'r, &'r Record> {
         let state = self.session.state();
         Outlook {
             records,
@@ -168,6 +176,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             session: self.session.id(),
             last: state.in_force.last_compaction.as_ref(),
             model: &self.env.model,
+            target,
             fixed: self.fixed(),
         }
     }
@@ -206,9 +215,14 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let started = Compaction::marker(CompactionState::Started, None);
         self.append(vec![Body::Compaction(Box::new(started))], Level::Synced).await?;
         self.observer.event(Event::Compaction(CompactionEvent::Started { cause }));
-        let error = match self.summarise(&boundary.summarised, focus, budgets).await {
+        let window = self.window().await.unwrap_or(USUAL_WINDOW);
+        let mut own = match self.ask_for_state(&boundary, focus, window).await {
+            Ok(own) => own,
+            Err(error) => return self.fail(tokens_before, error).await,
+        };
+        let error = match self.tell(&boundary, &mut own, focus, budgets).await {
             Ok(summarised) => {
-                return self.finish(boundary, tokens_before, budgets, summarised).await;
+                return self.finish(boundary, tokens_before, budgets, (summarised, own)).await;
             }
             Err(error) => error,
         };
@@ -217,9 +231,33 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             let why = error.to_string();
             let summary = compaction::mechanical_summary(&boundary.summarised, &why);
             let summarised = Summarised { summary, usage: None, mechanical: Some(why) };
-            return self.finish(boundary, tokens_before, budgets, summarised).await;
+            return self.finish(boundary, tokens_before, budgets, (summarised, own)).await;
         }
         self.fail(tokens_before, error).await
+    }
+
+    /// The summary, for people, for other models, and for when the state is of no use any more. A model that has
+    /// a state is asked for it from there, which costs little and shows that the state can be read; otherwise, and
+    /// where that brings none, from the history itself.
+    async fn tell(
+        &mut self,
+        boundary: &Boundary,
+        own: &mut Own,
+        focus: Option<&str>,
+        budgets: Budgets,
+    ) -> Result<Summarised, CompactError> {
+        if let Some(state) = own.message() {
+            match self.summarise(History::State(&state), focus, budgets).await {
+                Err(CompactError::NoSummary(_)) => {}
+                Err(CompactError::Model(error)) if is_about_the_state(&error) => {
+                    own.drop_state(&error.message);
+                    let reason = &error.message;
+                    self.observer.event(Event::Compaction(CompactionEvent::Local { reason }));
+                }
+                other => return other,
+            }
+        }
+        self.summarise(History::Told(&boundary.summarised), focus, budgets).await
     }
 
     async fn fail(
@@ -248,7 +286,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         boundary: Boundary,
         tokens_before: u64,
         budgets: Budgets,
-        summarised: Summarised,
+        (summarised, own): (Summarised, Own),
     ) -> Result<Compacted, CompactError> {
         let Summarised { summary, usage, mechanical } = summarised;
         let carried = self.carried(&boundary, &summary, budgets).await;
@@ -267,13 +305,19 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         };
         let below = compaction::beside_summary(&done).unwrap_or_default();
         let told = context::estimate_text(&summary) + context::estimate_text(&below);
-        let tokens_after = boundary.kept_tokens + told + self.fixed();
+        let stands = match own.tokens() {
+            Some(state) => state + boundary.tail_tokens,
+            None => told + boundary.kept_tokens,
+        };
+        let tokens_after = stands + self.fixed();
         done.tokens_after = Some(tokens_after);
+        self.store_state(own, &mut done).await?;
+        let state = done.native.is_some();
         self.append(vec![Body::Compaction(Box::new(done))], Level::Synced).await?;
         self.session.reload().await?;
         let told = CompactionEvent::Done { tokens_before, tokens_after };
         self.observer.event(Event::Compaction(told));
-        Ok(Compacted { tokens_before, tokens_after, summary })
+        Ok(Compacted { tokens_before, tokens_after, summary, state })
     }
 
     /// What of the person's words is carried over, although it is neither kept nor told.
@@ -326,6 +370,12 @@ fn is_about_the_summary(error: &CompactError) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a model did not take its own state, and it is not for want of a connection or a key.
+fn is_about_the_state(error: &ModelError) -> bool {
+    use ModelErrorKind::{Refused, Thinking, TooLong};
+    matches!(error.kind, Refused | Thinking | TooLong)
 }
 
 /// An attempt that nobody waits for: only what the store says keeps the run from going on.

@@ -30,6 +30,15 @@ pub(super) struct Summarised {
     pub(super) mechanical: Option<String>,
 }
 
+/// What a summary is made from.
+#[derive(Clone, Copy)]
+pub(super) enum History<'a> {
+    /// The messages themselves, told in the request.
+    Told(&'a [ContextMessage]),
+    /// The model's own state of them, sent in front of it.
+    State(&'a ContextMessage),
+}
+
 /// What has been tried.
 #[derive(Default)]
 struct Tried {
@@ -41,22 +50,31 @@ struct Tried {
 impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     pub(super) async fn summarise(
         &mut self,
-        history: &[ContextMessage],
+        history: History<'_>,
         focus: Option<&str>,
         budgets: Budgets,
     ) -> Result<Summarised, CompactError> {
         let mut tried = Tried::default();
         let bytes = usize::try_from(budgets.request * BYTES_PER_TOKEN).unwrap_or(usize::MAX);
+        let (told, state) = match history {
+            History::Told(messages) => (messages, None),
+            History::State(state) => (&[][..], Some(state)),
+        };
         loop {
             let asking = Asking {
                 focus,
+                from_state: state.is_some(),
                 complaint: tried.rejected,
                 max_bytes: bytes >> tried.cuts,
                 max_words: budgets.summary / 4 * 3,
             };
-            let text = summary_request(history, asking);
-            let reply = match self.ask_for_summary(text).await? {
+            let text = summary_request(told, asking);
+            let reply = match self.ask_for_summary(state, text).await? {
                 Ok(reply) => reply,
+                // There is nothing in it that could be cut.
+                Err(error) if state.is_some() && error.kind == ModelErrorKind::TooLong => {
+                    return Err(error.into());
+                }
                 Err(error) => {
                     self.try_again(&mut tried, error).await?;
                     continue;
@@ -67,7 +85,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                     return Ok(Summarised { summary, usage: reply.usage, mechanical: None });
                 }
                 Err(why) => {
-                    self.note_cost(&reply).await?;
+                    self.note_cost(reply.usage).await?;
                     if tried.rejected.replace(why).is_some() {
                         return Err(why.into());
                     }
@@ -102,6 +120,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     /// One call, with its `request` in front.
     async fn ask_for_summary(
         &mut self,
+        state: Option<&ContextMessage>,
         text: String,
     ) -> Result<Result<AssistantMessage, crate::ModelError>, CompactError> {
         if let Some(kind) = self.env.stop.kind() {
@@ -110,12 +129,15 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         let request = Request {
             number: self.session.state().in_force.totals.requests.saturating_add(1),
             model: self.env.model.clone(),
-            estimate: context::estimate_text(&text) + context::estimate_text(SYSTEM),
+            estimate: context::estimate_text(&text)
+                + context::estimate_text(SYSTEM)
+                + context::estimate_messages(state.map_or(&[], std::slice::from_ref)),
             purpose: Some(COMPACTION.to_owned()),
         };
         self.append(vec![Body::Request(request)], Level::Synced).await?;
         self.requests += 1;
-        let messages = [ContextMessage::User { seq: 0, content: vec![Block::text(text)].into() }];
+        let asked = ContextMessage::User { seq: 0, content: vec![Block::text(text)].into() };
+        let messages: Vec<ContextMessage> = state.cloned().into_iter().chain([asked]).collect();
         let request = ModelRequest {
             model: &self.env.model,
             system: SYSTEM,
@@ -133,8 +155,8 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     }
 
     /// An answer that is no use was paid for.
-    async fn note_cost(&mut self, reply: &AssistantMessage) -> Result<(), RunError> {
-        let Some(usage) = reply.usage else { return Ok(()) };
+    pub(super) async fn note_cost(&mut self, usage: Option<Usage>) -> Result<(), RunError> {
+        let Some(usage) = usage else { return Ok(()) };
         let (purpose, model) = (COMPACTION.to_owned(), self.env.model.clone());
         let cost = Body::Usage(UsageRecord { purpose, model, usage });
         self.append(vec![cost], Level::Written).await.map(drop)

@@ -151,7 +151,7 @@ fn is_valid(context: &Context) -> Result<(), String> {
             ContextMessage::User { content, .. } if content.is_empty() => {
                 return Err("a message is empty".to_owned());
             }
-            ContextMessage::User { .. } => {}
+            ContextMessage::User { .. } | ContextMessage::State(_) => {}
             ContextMessage::Assistant(turn) => {
                 open.extend(turn.content.iter().filter_map(|block| match block {
                     AssistantBlock::ToolCall(call) => Some(call.id.clone()),
@@ -188,12 +188,27 @@ fn view_is_whole(session: &Session<FileLog<SimDisk>>, all: &[Record]) -> Result<
             return Err(format!("the prompt {lost:?} is sent no more, and nothing tells of it"));
         }
     }
+    state_can_be_read(session)?;
     let is_failure =
         |body: &Body| matches!(body, Body::Compaction(c) if c.state == CompactionState::Failed);
     let open = session.state().in_force.open_compaction.is_some();
     match open && !session.pending_recovery().iter().any(is_failure) {
         true => Err("a compaction is open, and nobody will say that it failed".to_owned()),
         false => Ok(()),
+    }
+}
+
+/// A provider's own state that a compaction names is there, whole: its maker is sent it, and nobody else.
+fn state_can_be_read(session: &Session<FileLog<SimDisk>>) -> Result<(), String> {
+    let target = crate::scene::target();
+    let asked = session.context_for(&target.model, Some(&target));
+    let context = crate::scene::now(asked);
+    let is_sent = matches!(context.messages.first(), Some(ContextMessage::State(_)));
+    match &context.state {
+        Some(state) if state.lost || !is_sent => {
+            Err(format!("the state of record {} cannot be sent: {state:?}", state.seq))
+        }
+        _ => Ok(()),
     }
 }
 

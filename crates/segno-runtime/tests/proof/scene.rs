@@ -4,6 +4,7 @@
 //! Responsible for: the world around a session on a simulated disk. Must not: judge.
 
 use segno_model::compaction::Window;
+use segno_model::context::Target;
 use segno_model::inbox::admission::Admission;
 use segno_model::inbox::{InputBody, NewInput, Words};
 use segno_model::record::*;
@@ -125,6 +126,19 @@ pub(crate) struct Around<'a> {
     pub(crate) pause: Pause,
     /// Tokens of the model's context; contexts stay as they are where it is not known.
     pub(crate) window: Option<u64>,
+    /// Whether the model's provider keeps states of its own.
+    pub(crate) states: bool,
+}
+
+/// Who the model is where its provider keeps states.
+pub(crate) fn target() -> Target {
+    Target {
+        model: model_ref(),
+        dialect: "test".to_owned(),
+        server: "here".to_owned(),
+        is_own_address: true,
+        states: true,
+    }
 }
 
 /// As [`prompt`], with the timer and the scheduler of the caller's choice; the prompt is not noted.
@@ -174,7 +188,7 @@ impl<'a> Around<'a> {
     /// Nothing waits, and nothing is a matter of chance.
     pub(crate) fn still(disk: &'a SimDisk) -> Self {
         let sleep: Sleep = Arc::new(|_| Box::pin(std::future::ready(())));
-        Self { disk, sleep, pause: Pause::none(), window: None }
+        Self { disk, sleep, pause: Pause::none(), window: None, states: false }
     }
 
     fn run(&self, plan: &[Say], told: &Told) -> (Planned, Outside, RunEnv<'static>) {
@@ -184,6 +198,7 @@ impl<'a> Around<'a> {
             handle: handle.clone(),
             disk: self.disk.clone(),
             admitted: Arc::clone(&told.admitted),
+            states: self.states,
         };
         let tools = Outside {
             disk: self.disk.clone(),
@@ -263,6 +278,7 @@ pub(crate) struct Planned {
     pub(crate) handle: StopHandle,
     disk: SimDisk,
     admitted: Arc<Mutex<Vec<(String, String)>>>,
+    states: bool,
 }
 
 impl Planned {
@@ -337,6 +353,31 @@ impl Model for Planned {
             None => vec![AssistantBlock::Text { text: "nothing more".to_owned() }],
         };
         Ok(AssistantMessage::new(request.model, content))
+    }
+
+    fn target(&self, _: &ModelRef) -> Option<Target> {
+        self.states.then(target)
+    }
+
+    fn compacts(&self, _: &ModelRef, _: bool) -> bool {
+        self.states
+    }
+
+    /// A state that is too large for a record, or what comes next in the plan.
+    async fn compact(&self, _: ModelRequest<'_>) -> Result<OwnCompaction, ModelError> {
+        match self.misbehaves().then(|| self.next()).flatten() {
+            Some(Say::EndedIn(_, kind)) => {
+                self.handle.stop(kind);
+                std::future::pending().await
+            }
+            Some(Say::Fails(_, kind)) => Err(ModelError::new(kind, "it fails")),
+            _ => {
+                let items = format!("[[{}0]]", "0,".repeat(40_000));
+                let items = serde_json::value::RawValue::from_string(items).expect("JSON");
+                let native = Native { dialect: "test".to_owned(), items };
+                Ok(OwnCompaction { native, usage: Some(Usage { input: 9, ..Usage::default() }) })
+            }
+        }
     }
 }
 

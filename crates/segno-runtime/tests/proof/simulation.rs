@@ -122,7 +122,9 @@ impl World {
         let (sleep, pause) = (self.timer(), Pause::seeded(self.rng.next_u64()));
         // Half of the processes have a model whose window is small.
         let window = self.chance(50).then(|| 150 + self.rng.below(600) as u64);
-        move |disk| Around { disk, sleep, pause, window }
+        // And of those, half have a provider that keeps states.
+        let states = window.is_some_and(|window| window % 2 == 0);
+        move |disk| Around { disk, sleep, pause, window, states }
     }
 
     fn session(&mut self) -> Option<Session<Log>> {

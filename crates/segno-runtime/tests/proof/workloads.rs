@@ -132,6 +132,24 @@ fn compactions() -> Vec<Workload> {
             prepare: in_the_middle_of_a_compaction,
             act: |disk, told| done(take_it_up(disk, told)),
         },
+        Workload {
+            name: "compaction-own-state",
+            prepare: after_turns,
+            act: |disk, told| done(stated(disk, told, &[Say::Text("yes")])),
+        },
+        Workload {
+            name: "compaction-own-state-fails",
+            prepare: after_turns,
+            act: |disk, told| {
+                let refused = Say::Fails("", ModelErrorKind::Refused);
+                done(stated(disk, told, &[refused, Say::Text("yes")]));
+            },
+        },
+        Workload {
+            name: "compaction-own-state-stopped",
+            prepare: after_turns,
+            act: |disk, told| done(stated(disk, told, &[Say::EndedIn("", StopKind::User)])),
+        },
         Workload { name: "pruning", prepare: empty, act: |disk, told| done(pruning(disk, told)) },
     ]
 }
@@ -302,11 +320,21 @@ fn compaction(disk: &SimDisk, told: &mut Told) -> Result<(), String> {
 
 /// A turn of a session whose model has a small window, and one more.
 fn narrow(disk: &SimDisk, told: &mut Told, window: u64, plan: &[Say]) -> Result<(), String> {
-    let mut session = reopen(disk)?;
     let around = Around { window: Some(window), ..Around::still(disk) };
+    twice(disk, told, &around, plan)
+}
+
+/// The same where the provider keeps states of its own.
+fn stated(disk: &SimDisk, told: &mut Told, plan: &[Say]) -> Result<(), String> {
+    let around = Around { window: Some(200), states: true, ..Around::still(disk) };
+    twice(disk, told, &around, plan)
+}
+
+fn twice(disk: &SimDisk, told: &mut Told, around: &Around<'_>, plan: &[Say]) -> Result<(), String> {
+    let mut session = reopen(disk)?;
     for (text, plan) in [("shorter", plan), ("on", &[Say::Text("there")][..])] {
         told.tried.push(text.to_owned());
-        prompt_with(&mut session, text, plan, &around, told).map_err(|e| e.to_string())?;
+        prompt_with(&mut session, text, plan, around, told).map_err(|e| e.to_string())?;
     }
     Ok(())
 }
@@ -455,4 +483,12 @@ fn workloads_of_compaction_do_what_they_are_named_for() {
     assert_eq!(kinds("pruning"), (0, 0, 2, completed));
     let (compactions, failed, ..) = kinds("compaction-stopped");
     assert_eq!((compactions, failed), (1, 1), "it is stopped, and the next run makes one");
+    for (name, compactions, failed) in [
+        ("compaction-own-state", 1, 0),
+        ("compaction-own-state-fails", 1, 0),
+        ("compaction-own-state-stopped", 1, 1),
+    ] {
+        let (made, broken, ..) = kinds(name);
+        assert_eq!((made, broken), (compactions, failed), "{name}");
+    }
 }

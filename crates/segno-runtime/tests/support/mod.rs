@@ -251,6 +251,7 @@ pub fn render(messages: &[ContextMessage]) -> String {
 fn render_one(message: &ContextMessage) -> String {
     match message {
         ContextMessage::User { content, .. } => format!("user: {}", blocks(content)),
+        ContextMessage::State(state) => format!("state: {}", state.native.items.get()),
         ContextMessage::Assistant(turn) => {
             let parts: Vec<String> = turn
                 .content

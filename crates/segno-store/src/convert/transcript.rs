@@ -601,6 +601,7 @@ fn said_by(message: &ContextMessage) -> Option<Seq> {
     match message {
         ContextMessage::User { seq, .. } => Some(*seq),
         ContextMessage::Assistant(turn) => Some(turn.seq),
+        ContextMessage::State(state) => Some(state.seq),
         ContextMessage::Results(_) => None,
     }
 }

@@ -10,8 +10,8 @@ use crate::layout::SessionDir;
 use crate::reading::LogFile;
 use crate::store::FileStore;
 use crate::{draft, durable::read_file};
-use segno_model::erase::{Pieces, blobs_in, calls_of, emptied, goes_along, texts};
-use segno_model::record::{Message, OriginKind, RepairItem};
+use segno_model::erase::{Pieces, blobs_in, calls_of, emptied, goes_along, texts, without_state};
+use segno_model::record::{Message, Native, OriginKind, RepairItem};
 use segno_model::store::StoreError;
 use segno_model::{Body, Record, Seq, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +36,8 @@ pub struct Part {
 pub struct Study {
     /// The records that are still to be emptied.
     pub parts: Vec<Part>,
+    /// Compactions that lose the state that a provider made of them: it may tell of what is erased.
+    pub states: Vec<Seq>,
     /// Blobs that only they refer to, and their sizes.
     pub blobs: Vec<(String, u64)>,
     /// Files of the session outside the log that hold some of it, or nothing that is needed.
@@ -174,11 +176,20 @@ impl Walk {
             _ => {}
         }
         let chosen = (is_asked || goes_along(record, calls)) && !record.is_erased();
+        let state = without_state(record, asked).filter(|_| !chosen);
+        let state_blob = match record.body() {
+            Body::Compaction(c) if state.is_some() => c.native.as_ref().and_then(Native::blob),
+            _ => None,
+        };
+        if state.is_some() {
+            self.study.states.push(seq);
+        }
         // Checkpoints are made again from the records before them.
         if !matches!(record.body(), Body::Checkpoint(_)) {
             for name in blobs_in(&record.line) {
+                let goes = chosen || state_blob.as_ref().is_some_and(|blob| blob.blob == name);
                 let (stay, go) = self.blobs.entry(name.to_owned()).or_default();
-                *(if chosen { go } else { stay }) += 1;
+                *(if goes { go } else { stay }) += 1;
             }
         }
         if chosen {

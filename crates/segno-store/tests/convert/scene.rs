@@ -80,6 +80,7 @@ pub(crate) fn lines(
             ContextMessage::Assistant(turn) => {
                 lines.extend(turn.content.iter().filter_map(|block| said(block, source, target)));
             }
+            ContextMessage::State(_) => {}
             ContextMessage::Results(results) => {
                 for result in results {
                     let told = result.is_error && !lost.contains(&LossKind::Failures);

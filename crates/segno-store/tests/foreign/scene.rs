@@ -46,6 +46,7 @@ pub(crate) fn context_lines(context: &Context) -> Vec<String> {
     let mut lines = Vec::new();
     for message in &context.messages {
         match message {
+            ContextMessage::State(state) => lines.push(format!("state {}", state.seq)),
             ContextMessage::User { content, .. } => {
                 lines.push(format!("user: {}", blocks(content)));
             }

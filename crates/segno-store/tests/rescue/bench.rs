@@ -103,6 +103,7 @@ fn lines(context: &Context) -> Vec<String> {
         match message {
             ContextMessage::User { content, .. } => lines.push(format!("user: {}", shown(content))),
             ContextMessage::Assistant(turn) => lines.extend(turn.content.iter().filter_map(said)),
+            ContextMessage::State(_) => {}
             ContextMessage::Results(results) => {
                 let line = |r: &segno_model::context::ContextResult| {
                     let text = shown(&r.content);

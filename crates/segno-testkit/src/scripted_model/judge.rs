@@ -16,7 +16,10 @@ pub const RULES: &[(&str, &str)] = &[
     ("version-header", "Anthropic requests carry an anthropic-version header"),
     ("not-streaming", "a stream is asked for"),
     ("field-missing", "required fields are there"),
-    ("unknown-field", "no top-level field that the wire does not define (Anthropic)"),
+    (
+        "unknown-field",
+        "no top-level field that is not defined (Anthropic, and where a state is asked for)",
+    ),
     ("thinking-budget", "the thinking budget fits the output limit (Anthropic)"),
     ("cache-marks", "at most four cache marks, none on thinking (Anthropic)"),
     ("server-state", "nothing is expected to be stored on the server (Responses)"),
@@ -55,6 +58,11 @@ pub const RULES: &[(&str, &str)] = &[
         "while thinking with a budget, an open tool turn begins with thinking (Anthropic)",
     ),
     ("signature-missing", "the calls since the user last spoke carry a signature (Gemini 3)"),
+    ("foreign-state", "only a state that this model made on this server comes back (Responses)"),
+    (
+        "altered-state",
+        "a state comes back unchanged, right behind the window it was made with (Responses)",
+    ),
     ("reasoning-alone", "reasoning is followed by what it led to"),
     ("prefix-changed", "with `strict prefix`: a request extends the one before"),
 ];
@@ -107,7 +115,7 @@ fn order(seen: &Seen, findings: &mut Findings) {
             findings.add("first-not-user", place(0, turn), message);
         }
     }
-    if let Some(turn @ Turn::Assistant(_)) = seen.turns.last() {
+    if let Some(turn @ Turn::Assistant(_)) = seen.turns.last().filter(|_| !seen.compaction) {
         let message = "the conversation must not end with the assistant";
         findings.add("assistant-last", place(seen.turns.len() - 1, turn), message);
     }

@@ -27,6 +27,7 @@ mod script;
 mod seen;
 mod server;
 mod signature;
+mod state;
 mod stream;
 mod wire;
 

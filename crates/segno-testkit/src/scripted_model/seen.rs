@@ -47,8 +47,10 @@ pub struct Seen {
     pub system: String,
     /// The tools that the model is offered.
     pub tools: Vec<SeenTool>,
-    /// The conversation.
+    /// The conversation. What a state is about that came back to its maker stands as a turn of the user's.
     pub turns: Vec<Turn>,
+    /// Whether a state of the conversation is asked for, and no reply (Responses).
+    pub compaction: bool,
     /// Whether the client asked for numbers at the end of the stream (Chat Completions only sends
     /// them on request) or for encrypted reasoning (Responses only sends it on request).
     pub(crate) extras: bool,

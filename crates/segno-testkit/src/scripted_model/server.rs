@@ -8,6 +8,7 @@ use super::prefix::{Heads, Prefix};
 use super::reply::Answer;
 use super::script::{Auth, Script, Settings};
 use super::seen::{Findings, Seen, Turn, Violation, Wire};
+use super::state;
 use super::stream::{Broken, Delivery, plan, send};
 use super::wire::{Incoming, prepare};
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
@@ -135,7 +136,7 @@ impl Shared {
         let query = head.uri.query().unwrap_or_default().to_owned();
         match (&head.method, route(&path)) {
             (&Method::GET, _) => self.list(&path),
-            (&Method::POST, Some((wire, model))) => {
+            (&Method::POST, Some((wire, model, compaction))) => {
                 let body = match receive(body, self.settings.max_bytes).await {
                     Ok(Some(body)) => body,
                     Ok(None) => {
@@ -144,7 +145,8 @@ impl Shared {
                     }
                     Err(_) => return plain(400, &json!({"error": "the body broke off"})),
                 };
-                let arrival = Arrival { headers: &head.headers, query: &query, model, body };
+                let headers = &head.headers;
+                let arrival = Arrival { headers, query: &query, model, compaction, body };
                 self.answer(wire, &arrival)
             }
             _ => {
@@ -205,6 +207,8 @@ impl Shared {
                 body: &record.body,
                 path_model: arrival.model.as_deref(),
                 session: arrival.header("x-segno-session"),
+                host: arrival.header("host").unwrap_or_default(),
+                compaction: arrival.compaction,
             };
             let seen = wire.parse(&incoming, &mut findings);
             judge(&seen, &mut findings);
@@ -212,6 +216,10 @@ impl Shared {
         }
         record.violations = findings.broken;
         match (record.violations.first(), record.seen.clone()) {
+            (None, Some(seen)) if seen.compaction => {
+                let host = arrival.header("host").unwrap_or_default();
+                self.compact(&seen, &state::scope(&seen.model, host), record, size)
+            }
             (None, Some(seen)) => self.consider(&seen, record, size),
             (first, _) => {
                 let message = first.map_or_else(String::new, wording);
@@ -258,6 +266,41 @@ impl Shared {
             }
         };
         self.deliver(seen, answer, cached, record, size)
+    }
+
+    /// Answers a request for a state. A script's rule, or the code, may say that it fails.
+    fn compact(
+        self: &Arc<Self>,
+        seen: &Seen,
+        scope: &str,
+        mut record: Recorded,
+        size: usize,
+    ) -> Reply {
+        let tokens = (size as u64).div_ceil(4);
+        if let Some(window) = self.settings.window.filter(|window| tokens > *window) {
+            return self.too_long(seen.wire, tokens, window, record, size);
+        }
+        let answer = match &self.brain {
+            Brain::Code(code) => Some(code(seen)),
+            Brain::Script(script) => {
+                let key = format!("{}\n{}\n{}", seen.wire.name(), seen.model, seen.session);
+                let mut state = self.state();
+                let used = &mut state.sessions.entry(key).or_default().used;
+                let picked = script.pick(seen, used);
+                record.rule = picked.as_ref().map(|picked| picked.rule.name.clone());
+                picked.map(|picked| picked.answer)
+            }
+        };
+        match answer {
+            Some(failure @ (Answer::Status { .. } | Answer::TooLong)) => {
+                self.deliver(seen, failure, 0, record, size)
+            }
+            Some(Answer::Reply(_)) | None => {
+                let body = state::compacted(seen, &record.body, scope);
+                self.keep(Recorded { status: 200, ..record }, size);
+                plain(200, &body)
+            }
+        }
     }
 
     fn deliver(
@@ -370,6 +413,7 @@ struct Arrival<'a> {
     headers: &'a HeaderMap,
     query: &'a str,
     model: Option<String>,
+    compaction: bool,
     body: Bytes,
 }
 
@@ -416,18 +460,19 @@ async fn receive(mut body: HttpBody, max_bytes: usize) -> Result<Option<Bytes>, 
     Ok((!too_large).then(|| Bytes::from(bytes)))
 }
 
-/// The wire that a path belongs to, and the model that it names.
-fn route(path: &str) -> Option<(Wire, Option<String>)> {
+/// The wire that a path belongs to, the model that it names, and whether a state is asked for.
+fn route(path: &str) -> Option<(Wire, Option<String>, bool)> {
     let short = path.strip_prefix("/v1").unwrap_or(path);
     match short {
-        "/messages" => return Some((Wire::Anthropic, None)),
-        "/responses" => return Some((Wire::Responses, None)),
-        "/chat/completions" => return Some((Wire::Chat, None)),
+        "/messages" => return Some((Wire::Anthropic, None, false)),
+        "/responses" => return Some((Wire::Responses, None, false)),
+        "/responses/compact" => return Some((Wire::Responses, None, true)),
+        "/chat/completions" => return Some((Wire::Chat, None, false)),
         _ => {}
     }
     let rest = path.strip_prefix("/v1beta/models/").or(path.strip_prefix("/models/"))?;
     let model = rest.strip_suffix(":streamGenerateContent").filter(|model| !model.is_empty())?;
-    Some((Wire::Gemini, Some(model.to_owned())))
+    Some((Wire::Gemini, Some(model.to_owned()), false))
 }
 
 fn plain(status: u16, body: &Value) -> Reply {

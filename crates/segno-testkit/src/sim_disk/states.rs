@@ -116,8 +116,10 @@ impl CrashStates {
             weights.push((weight, ways - 1));
             weight = weight.saturating_mul(*ways);
         }
-        let all = weights.iter().fold(0u128, |sum, (w, most)| sum.saturating_add(w * most));
-        let single = weights.iter().flat_map(|(w, most)| [w * most, all.saturating_sub(w * most)]);
+        // Of more choices than a number has room for, the last ones stay as they are.
+        let weights: Vec<u128> = weights.iter().map(|(w, most)| w.saturating_mul(*most)).collect();
+        let all = weights.iter().fold(0u128, |sum, weight| sum.saturating_add(*weight));
+        let single = weights.iter().flat_map(|weight| [*weight, all.saturating_sub(*weight)]);
         [0, all].into_iter().chain(single).filter(|n| *n < self.total()).collect()
     }
 }

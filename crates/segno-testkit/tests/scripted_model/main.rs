@@ -10,4 +10,5 @@ mod refusals;
 mod scripts;
 mod sessions;
 mod spell;
+mod states;
 mod wires;

@@ -287,6 +287,7 @@ fn every_rule_is_exercised() {
     // These have tests of their own, above, in `wires.rs` and in `sessions.rs`.
     shown.extend(["json", "content-type", "version-header"]);
     shown.extend(["signature-missing", "prefix-changed"]);
+    shown.extend(["foreign-state", "altered-state"]);
     assert_eq!(named, shown);
 }
 

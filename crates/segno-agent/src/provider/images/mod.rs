@@ -131,7 +131,7 @@ pub(super) async fn fit<'a>(
             ContextMessage::Results(results) => {
                 results.iter_mut().for_each(|result| result.content = put(&result.content).into());
             }
-            ContextMessage::Assistant(_) => {}
+            ContextMessage::Assistant(_) | ContextMessage::State(_) => {}
         }
     }
     Cow::Owned(messages)
@@ -145,7 +145,7 @@ fn contents(messages: &[ContextMessage]) -> impl Iterator<Item = (Option<Seq>, &
             ContextMessage::Results(results) => {
                 results.iter().map(|result| (result.seq, &*result.content)).collect()
             }
-            ContextMessage::Assistant(_) => Vec::new(),
+            ContextMessage::Assistant(_) | ContextMessage::State(_) => Vec::new(),
         }
     })
 }

@@ -76,7 +76,7 @@ pub(super) fn pair(draft: &mut Draft<'_>) {
                 }
             }
             ContextMessage::Results(stray) => broken.extend(stray.iter().map(|result| result.seq)),
-            user @ ContextMessage::User { .. } => paired.push(user),
+            other @ (ContextMessage::User { .. } | ContextMessage::State(_)) => paired.push(other),
         }
     }
     draft.messages = paired;

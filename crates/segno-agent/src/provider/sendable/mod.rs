@@ -22,7 +22,7 @@ pub(super) use tools::{Declared, declared, own_names};
 
 use super::wire::{Settings, Wire};
 use segno_model::Seq;
-use segno_model::context::{ContextAssistant, ContextMessage, Shared};
+use segno_model::context::{CONTINUE_NOTICE, ContextAssistant, ContextMessage, Shared};
 use segno_model::record::{Block, ModelRef};
 use segno_runtime::{ModelRequest, ToolSpec};
 use std::borrow::Cow;
@@ -125,6 +125,12 @@ impl Repaired<'_> {
         !text::is_blank(&self.system)
     }
 
+    /// Whether the last message is the one that stands behind a turn of the model that nobody followed.
+    pub(super) fn ends_with_notice(&self) -> bool {
+        matches!(self.messages.last(), Some(ContextMessage::User { content, .. })
+            if **content == [Block::text(CONTINUE_NOTICE)])
+    }
+
     /// The history.
     #[must_use]
     pub fn messages(&self) -> &[ContextMessage] {
@@ -190,7 +196,7 @@ impl<'a> Draft<'a> {
                 ContextMessage::Results(results) => {
                     results.iter_mut().for_each(|result| visit(result.seq, &mut result.content));
                 }
-                ContextMessage::Assistant(_) => {}
+                ContextMessage::Assistant(_) | ContextMessage::State(_) => {}
             }
         }
         changed.into_iter().for_each(|seq| self.note(seq));

@@ -106,7 +106,7 @@ fn contents(messages: &[ContextMessage]) -> impl Iterator<Item = &[Block]> {
         match message {
             ContextMessage::User { content, .. } => vec![content],
             ContextMessage::Results(results) => results.iter().map(|r| &*r.content).collect(),
-            ContextMessage::Assistant(_) => Vec::new(),
+            ContextMessage::Assistant(_) | ContextMessage::State(_) => Vec::new(),
         }
     })
 }

@@ -117,7 +117,7 @@ pub(super) fn empty_texts(draft: &mut Draft<'_>) {
 }
 
 pub(super) fn empty_messages(draft: &mut Draft<'_>) {
-    use segno_model::context::ContextMessage::{Assistant, Results, User};
+    use segno_model::context::ContextMessage::{Assistant, Results, State, User};
     let mut empty = Vec::new();
     for message in &mut draft.messages {
         match message {
@@ -131,7 +131,7 @@ pub(super) fn empty_messages(draft: &mut Draft<'_>) {
                     result.content = vec![Block::text(NO_OUTPUT)].into();
                 }
             }
-            User { .. } | Assistant(_) => {}
+            User { .. } | Assistant(_) | State(_) => {}
         }
     }
     empty.into_iter().for_each(|seq| draft.note(seq));

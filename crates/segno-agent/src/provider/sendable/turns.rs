@@ -6,7 +6,7 @@
 use super::Draft;
 use super::text::is_blank;
 use segno_model::Seq;
-use segno_model::context::{CONTINUE_NOTICE, ContextMessage, LOST_BEGINNING_NOTICE};
+use segno_model::context::{CONTINUE_NOTICE, ContextMessage, ContextState, LOST_BEGINNING_NOTICE};
 use segno_model::record::{AssistantBlock, Block};
 
 fn is_thinking(block: &AssistantBlock) -> bool {
@@ -38,6 +38,18 @@ pub(super) fn unreadable_native(draft: &mut Draft<'_>) {
         }
         bad
     });
+    // A state goes only to its maker (the context sees to that), so this is for what an embedder gives.
+    let mut bad = Vec::new();
+    for message in &mut draft.messages {
+        if let ContextMessage::State(ContextState { seq, native, .. }) = message
+            && (native.dialect != dialect
+                || serde_json::from_str::<Vec<serde_json::Value>>(native.items.get()).is_err())
+        {
+            bad.push(*seq);
+            *message = notice(*seq, LOST_BEGINNING_NOTICE);
+        }
+    }
+    bad.into_iter().for_each(|seq| draft.note(Some(seq)));
 }
 
 pub(super) fn unsigned_thinking(draft: &mut Draft<'_>) {
@@ -74,13 +86,13 @@ pub(super) fn empty_turns(draft: &mut Draft<'_>) {
     empty.into_iter().for_each(|seq| draft.note(Some(seq)));
 }
 
+fn notice(seq: Seq, text: &str) -> ContextMessage {
+    ContextMessage::User { seq, content: vec![Block::text(text)].into() }
+}
+
 pub(super) fn order(draft: &mut Draft<'_>) {
     let mut ordered: Vec<ContextMessage> = Vec::new();
     let mut broken = Vec::new();
-    let notice = |seq: Seq, text: &str| ContextMessage::User {
-        seq,
-        content: vec![Block::text(text)].into(),
-    };
     for message in std::mem::take(&mut draft.messages) {
         if let ContextMessage::Assistant(turn) = &message {
             let before = match ordered.last() {

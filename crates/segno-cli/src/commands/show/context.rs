@@ -10,7 +10,12 @@ use crate::error::CliError;
 use crate::history::{blocks_text, gist, role};
 use crate::terminal::table::{Column, Table, count, plural};
 use crate::terminal::{Screen, Text, Tone, clean};
-use segno_model::context::{self, Context, ContextMessage, RULES, TraceRow};
+use segno_agent::provider::target as target_of;
+use segno_model::Checkpoint;
+use segno_model::compaction::Native;
+use segno_model::context::{
+    self, Context, ContextMessage, IN_STATE, RULES, StateRule, Target, TraceRow, state_rule,
+};
 use segno_model::record::AssistantBlock;
 use segno_model::store::{SessionStore as _, Snapshot};
 use segno_model::{Record, SessionId};
@@ -29,22 +34,53 @@ pub(super) async fn show(
 ) -> Result<(), CliError> {
     let snapshot = place.stores.files.read(id).await?;
     let records = &snapshot.active.records;
-    let context = context::build(records, snapshot.state.tip());
     let config = config::read(&place.stores.home.config).unwrap_or_default();
-    let outlook = Outlook::of(id, &snapshot, &context, &config);
+    let in_force = &snapshot.state.in_force;
+    let target = target(in_force, &config);
+    let whole = context::build(records, snapshot.state.tip());
+    let used = target.as_ref().map(|target| state_rule(whole.state.as_ref(), target));
+    let context = match &target {
+        Some(target) => whole.for_target(target),
+        None => whole,
+    };
+    let outlook = Outlook::of(id, &snapshot, &context, &config, target.as_ref());
     let tokens = outlook.tokens;
     if as_json {
-        screen.json(&document(id, &snapshot, &context, &outlook));
+        screen.json(&document(id, &snapshot, (&context, used), &outlook));
         return Ok(());
     }
     screen.lines(summary(&snapshot, &context, tokens));
     screen.lines(outlook.lines());
+    screen.lines(state_line(&context, used));
     screen.line("");
     let columns = screen.look().columns;
     screen.lines(messages(&context).lines(columns));
     screen.line("");
     screen.lines(reasons(records, &context.trace).lines(columns));
     Ok(())
+}
+
+/// Who is asked next, as far as the session says so.
+fn target(in_force: &Checkpoint, config: &config::Config) -> Option<Target> {
+    let target = target_of(in_force.model.as_ref()?, in_force.base_url.as_deref())?;
+    let states = config.compaction.settings().native != Native::Never;
+    Some(Target { states, ..target })
+}
+
+/// Whether the provider's own state stands in place of the summary, and why.
+fn state_line(context: &Context, used: Option<&StateRule>) -> Vec<Text> {
+    let (Some(state), Some(rule)) = (&context.state, used) else { return Vec::new() };
+    let text = match rule.sent {
+        true => format!(
+            "the state that {} itself made with record {} stands for the summary and the kept words: {}",
+            state.model, state.seq, rule.why
+        ),
+        false => format!(
+            "the state that {} itself made with record {} is not sent, the summary stands: {}",
+            state.model, state.seq, rule.why
+        ),
+    };
+    vec![Text::line(Tone::Dim, &text)]
 }
 
 /// Prints the context of another agent's session, which knows of no environment.
@@ -145,6 +181,13 @@ fn parts(message: &ContextMessage) -> Vec<(&'static str, Option<u64>, String)> {
         ContextMessage::Results(results) => {
             results.iter().map(|r| ("result", r.seq, blocks_text(&r.content))).collect()
         }
+        ContextMessage::State(state) => {
+            vec![(
+                "state",
+                Some(state.seq),
+                "(the provider's own state of what lies back)".to_owned(),
+            )]
+        }
     }
 }
 
@@ -171,7 +214,10 @@ fn reasons(records: &[Record], trace: &[TraceRow]) -> Table {
     let mut table = Table::new(columns);
     for (row, record) in trace.iter().zip(records).filter(|(row, _)| row.rule != "metadata") {
         let (sent, tone) = if row.included { ("in", Tone::Good) } else { ("out", Tone::Dim) };
-        let because = why.get(row.rule).copied().unwrap_or(row.rule);
+        let because = match row.rule {
+            IN_STATE => "the provider's own state tells of it",
+            label => why.get(label).copied().unwrap_or(label),
+        };
         table.row([
             Text::line(Tone::Plain, &row.seq.to_string()),
             Text::line(tone, sent),
@@ -183,7 +229,15 @@ fn reasons(records: &[Record], trace: &[TraceRow]) -> Table {
     table
 }
 
-fn document(id: &SessionId, snapshot: &Snapshot, context: &Context, outlook: &Outlook) -> Value {
+fn document(
+    id: &SessionId,
+    snapshot: &Snapshot,
+    (context, used): (&Context, Option<&StateRule>),
+    outlook: &Outlook,
+) -> Value {
+    let state = context.state.as_ref().zip(used).map(|(state, rule)| {
+        json!({ "seq": state.seq, "model": state.model.to_string(), "sent": rule.sent, "rule": rule.label })
+    });
     let in_force = &snapshot.state.in_force;
     json!({
         "version": 1,
@@ -192,6 +246,7 @@ fn document(id: &SessionId, snapshot: &Snapshot, context: &Context, outlook: &Ou
         "system": in_force.environment.as_ref().and_then(|e| e.system.as_ref()),
         "tokens": outlook.tokens,
         "ledger": outlook.json(),
+        "state": state,
         "bytes_read": snapshot.active.bytes_read,
         "messages": resolved(context),
         "trace": context.trace,
@@ -211,6 +266,9 @@ pub(in crate::commands) fn resolved(context: &Context) -> Vec<Value> {
         ContextMessage::User { seq, content } => {
             json!({ "role": "user", "seq": seq, "content": content })
         }
+        ContextMessage::State(state) => json!({
+            "role": "state", "seq": state.seq, "dialect": state.native.dialect, "items": state.native.items,
+        }),
         ContextMessage::Assistant(turn) => json!({
             "role": "assistant",
             "seq": turn.seq,

@@ -7,7 +7,7 @@ use crate::terminal::table::count;
 use crate::terminal::{Text, Tone};
 use segno_model::SessionId;
 use segno_model::compaction::{self, Decision, Measure, Settings, Window};
-use segno_model::context::{self, Context, Ledger};
+use segno_model::context::{self, Context, Ledger, Target};
 use segno_model::record::ModelRef;
 use segno_model::store::Snapshot;
 use serde_json::{Value, json};
@@ -34,6 +34,7 @@ impl Outlook {
         snapshot: &Snapshot,
         context: &Context,
         config: &Config,
+        target: Option<&Target>,
     ) -> Self {
         let in_force = &snapshot.state.in_force;
         let model = in_force.model.clone().unwrap_or_else(|| ModelRef::new("", ""));
@@ -45,6 +46,7 @@ impl Outlook {
             session: id,
             last: in_force.last_compaction.as_ref(),
             model: &model,
+            target,
             fixed: system,
         };
         let (window, settings) = (config.window(&model), config.compaction.settings());
@@ -57,10 +59,11 @@ impl Outlook {
 
     /// For people.
     pub(super) fn lines(&self) -> Vec<Text> {
-        let Ledger { summary, kept, user, replies, results, images } = self.ledger;
+        let Ledger { summary, state, kept, user, replies, results, images } = self.ledger;
         let parts = [
             ("system prompt", self.system),
             ("summary", summary),
+            ("state", state),
             ("kept words", kept),
             ("user", user),
             ("replies", replies),
@@ -116,6 +119,7 @@ impl Outlook {
             "parts": {
                 "system": self.system,
                 "summary": self.ledger.summary,
+                "state": self.ledger.state,
                 "kept": self.ledger.kept,
                 "user": self.ledger.user,
                 "replies": self.ledger.replies,

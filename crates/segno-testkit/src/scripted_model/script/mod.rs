@@ -111,11 +111,25 @@ pub(crate) enum Template {
 /// What has to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Condition {
-    Text { subject: Subject, test: Test, literal: String, captures: Vec<Capture> },
-    Count { what: Count, compare: Compare, number: usize },
+    Text {
+        subject: Subject,
+        test: Test,
+        literal: String,
+        captures: Vec<Capture>,
+    },
+    Count {
+        what: Count,
+        compare: Compare,
+        number: usize,
+    },
     Wire(Wire),
-    Tool { name: String, offered: bool },
+    Tool {
+        name: String,
+        offered: bool,
+    },
     Last(&'static str),
+    /// A state is asked for.
+    Compaction,
 }
 
 /// Which text.
@@ -194,9 +208,12 @@ pub(crate) struct Picked<'a> {
 }
 
 impl Script {
-    /// The first rule that fits, if any. `used` counts the rules' answers in this session.
+    /// The first rule that fits, if any; requests for states have rules of their own. `used` counts the rules' answers in this session.
     pub(crate) fn pick(&self, seen: &Seen, used: &mut HashMap<usize, usize>) -> Option<Picked<'_>> {
         for (index, rule) in self.rules.iter().enumerate() {
+            if rule.conditions.contains(&Condition::Compaction) != seen.compaction {
+                continue;
+            }
             let spent = used.get(&index).copied().unwrap_or(0);
             if rule.limit.is_some_and(|limit| spent >= limit) {
                 continue;
@@ -245,6 +262,7 @@ impl Condition {
             Self::Tool { name, offered } => {
                 seen.tools.iter().any(|tool| tool.name == *name) == *offered
             }
+            Self::Compaction => seen.compaction,
             Self::Last(role) => seen.turns.last().map(Turn::role) == Some(role),
         }
     }

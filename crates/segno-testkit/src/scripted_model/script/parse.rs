@@ -178,6 +178,7 @@ impl Draft {
                 line.expect("tool")?;
                 Condition::Tool { name: line.word().to_owned(), offered: false }
             }
+            "compaction" => Condition::Compaction,
             "last" => match line.word() {
                 "user" => Condition::Last("user"),
                 "results" => Condition::Last("results"),

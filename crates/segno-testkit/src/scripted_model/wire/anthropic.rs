@@ -70,6 +70,7 @@ pub(super) fn parse(body: &Value, findings: &mut Findings) -> Seen {
         system,
         tools,
         turns,
+        compaction: false,
         extras: false,
         units,
     }

@@ -52,6 +52,7 @@ pub(super) fn parse(body: &Value, findings: &mut Findings) -> Seen {
         system: system.join("\n"),
         tools,
         turns,
+        compaction: false,
         extras: body.pointer("/stream_options/include_usage") == Some(&Value::Bool(true)),
         units,
     }

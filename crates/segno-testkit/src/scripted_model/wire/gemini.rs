@@ -48,6 +48,7 @@ pub(super) fn parse(incoming: &Incoming<'_>, findings: &mut Findings) -> Seen {
         system: system.join("\n"),
         tools,
         turns,
+        compaction: false,
         extras: false,
         units,
     }

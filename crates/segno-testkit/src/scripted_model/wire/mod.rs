@@ -23,6 +23,10 @@ pub(crate) struct Incoming<'a> {
     pub(crate) path_model: Option<&'a str>,
     /// The session named in the header.
     pub(crate) session: Option<&'a str>,
+    /// What the client calls this server.
+    pub(crate) host: &'a str,
+    /// Whether a state is asked for (Responses).
+    pub(crate) compaction: bool,
 }
 
 /// A reply ready to be spelled: ids, signatures and numbers are settled.
@@ -67,7 +71,7 @@ impl Wire {
     pub(crate) fn parse(self, incoming: &Incoming<'_>, findings: &mut Findings) -> Seen {
         let mut seen = match self {
             Self::Anthropic => anthropic::parse(incoming.body, findings),
-            Self::Responses => responses::parse(incoming.body, findings),
+            Self::Responses => responses::parse(incoming, findings),
             Self::Chat => chat::parse(incoming.body, findings),
             Self::Gemini => gemini::parse(incoming, findings),
         };
@@ -155,7 +159,9 @@ fn openai_error(status: u16, message: &str) -> Value {
         401 => json!("invalid_api_key"),
         429 => json!("rate_limit_exceeded"),
         503 | 529 => json!("server_is_overloaded"),
-        _ if message.contains("encrypted_content") => json!("invalid_encrypted_content"),
+        _ if message.contains("encrypted_content") || message.contains("encrypted content") => {
+            json!("invalid_encrypted_content")
+        }
         _ => Value::Null,
     };
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
@@ -281,12 +287,12 @@ fn chunks(text: &str) -> Vec<&str> {
 }
 
 /// A string field, empty when absent or of another type.
-fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// An array field, empty when absent or of another type.
-fn list_of<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+pub(super) fn list_of<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 

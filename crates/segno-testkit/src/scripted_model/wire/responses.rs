@@ -3,20 +3,39 @@
 //! Responsible for: this wire's spelling. Must not: judge pairing, order or signatures.
 
 use super::{
-    OutPart, Outgoing, check_tools, chunks, data_url, event, list_of, model_of, require_stream,
-    result, text_of, unit,
+    Incoming, OutPart, Outgoing, check_tools, chunks, data_url, event, list_of, model_of,
+    refuse_unknown_fields, require_stream, result, text_of, unit,
 };
 use crate::scripted_model::reply::Stop;
 use crate::scripted_model::seen::{Findings, Piece, Said, Seen, SeenTool, Turn, Wire};
+use crate::scripted_model::signature::Verified;
+use crate::scripted_model::state;
 use serde_json::{Value, json};
 
-pub(super) fn parse(body: &Value, findings: &mut Findings) -> Seen {
-    require_stream(body, findings);
+/// What a request for a state may hold.
+const COMPACTION_FIELDS: &[&str] = &[
+    "model",
+    "input",
+    "instructions",
+    "previous_response_id",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "service_tier",
+];
+
+pub(super) fn parse(incoming: &Incoming<'_>, findings: &mut Findings) -> Seen {
+    let body = incoming.body;
     if body.get("previous_response_id").is_some_and(|id| !id.is_null()) {
         let message = "this server stores no responses";
         findings.add("server-state", "previous_response_id", message);
     }
-    if body.get("store") != Some(&Value::Bool(false)) {
+    if incoming.compaction {
+        refuse_unknown_fields(body, COMPACTION_FIELDS, findings);
+    } else {
+        require_stream(body, findings);
+    }
+    if !incoming.compaction && body.get("store") != Some(&Value::Bool(false)) {
         findings.add("server-state", "store", "must be false: this server stores no responses");
     }
     let tools: Vec<SeenTool> = list_of(body, "tools")
@@ -30,7 +49,9 @@ pub(super) fn parse(body: &Value, findings: &mut Findings) -> Seen {
     let mut units: Vec<String> = list_of(body, "tools").iter().map(|t| unit("tool", t)).collect();
     let instructions = text_of(body, "instructions");
     units.push(unit("system", &json!(instructions)));
-    let mut items = Items { system: vec![instructions.to_owned()], turns: Vec::new() };
+    let model = model_of(body, findings);
+    let scope = state::scope(&model, incoming.host);
+    let mut items = Items { system: vec![instructions.to_owned()], turns: Vec::new(), scope };
     if let Some(text) = body.get("input").and_then(Value::as_str) {
         units.push(unit("user", &json!({"type": "input_text", "text": text})));
         items.turns.push(Turn::User(vec![Piece::Text(text.to_owned())]));
@@ -43,11 +64,12 @@ pub(super) fn parse(body: &Value, findings: &mut Findings) -> Seen {
     let system: Vec<String> = items.system.into_iter().filter(|s| !s.is_empty()).collect();
     Seen {
         wire: Wire::Responses,
-        model: model_of(body, findings),
+        model,
         session: text_of(body, "prompt_cache_key").to_owned(),
         system: system.join("\n"),
         tools,
         turns: items.turns,
+        compaction: incoming.compaction,
         extras: include.into_iter().any(|what| what == "reasoning.encrypted_content"),
         units,
     }
@@ -71,6 +93,8 @@ fn push_units(item: &Value, units: &mut Vec<String>) {
 struct Items {
     system: Vec<String>,
     turns: Vec<Turn>,
+    /// What states are bound to here.
+    scope: String,
 }
 
 impl Items {
@@ -110,6 +134,23 @@ impl Items {
                 match self.turns.last_mut() {
                     Some(Turn::Results(results)) => results.push(answer),
                     _ => self.turns.push(Turn::Results(vec![answer])),
+                }
+            }
+            "compaction" => {
+                check_id(item, "cmp_", at, findings);
+                let whole = &self.turns;
+                match state::open(&self.scope, whole, text_of(item, "encrypted_content")) {
+                    Ok(told) => self.turns.push(Turn::User(vec![Piece::Text(told)])),
+                    Err(broken) => {
+                        let rule = match broken {
+                            Verified::Foreign => "foreign-state",
+                            _ => "altered-state",
+                        };
+                        let message = "The encrypted content could not be verified. Reason: it could not \
+                            be decrypted or parsed.";
+                        findings.add(rule, at, message);
+                        self.turns.push(Turn::User(vec![Piece::Text("(unreadable)".to_owned())]));
+                    }
                 }
             }
             other => findings.add("block", at, format!("unexpected item `{other}`")),
