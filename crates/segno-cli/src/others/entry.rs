@@ -31,6 +31,8 @@ pub struct Other {
 pub struct KeptMark {
     /// Where the original is, or was.
     pub original: PathBuf,
+    /// When something of it was copied last.
+    pub at: Timestamp,
     /// Whether the original is gone, and what is read is the copy.
     pub gone: bool,
 }
@@ -97,6 +99,15 @@ impl Other {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.gone)
+    }
+
+    /// What is said of a session whose original is gone.
+    #[must_use]
+    pub fn gone(&self) -> Option<String> {
+        let kept = self.kept.as_ref().filter(|kept| kept.gone)?;
+        let day = kept.at.to_string();
+        let day = day.get(..10).unwrap_or(&day);
+        Some(format!("{} has deleted it; this is the copy that was kept on {day}", self.row.agent))
     }
 
     /// Its name, the title that its agent made up, or the first prompt.

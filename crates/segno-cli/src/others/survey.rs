@@ -150,7 +150,7 @@ impl Survey {
 fn marks(kept: Vec<Kept>) -> HashMap<(Agent, PathBuf, Option<String>), KeptMark> {
     let mut marks = HashMap::new();
     for kept in kept {
-        let mark = KeptMark { original: kept.path.clone(), gone: false };
+        let mark = KeptMark { original: kept.path.clone(), at: kept.at, gone: false };
         marks.insert(
             (kept.agent, kept.copy, kept.key.clone()),
             KeptMark { gone: true, ..mark.clone() },

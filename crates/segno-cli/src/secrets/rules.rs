@@ -88,8 +88,8 @@ fn run(text: &str, from: usize, alphabet: Alphabet) -> usize {
 fn of_maker(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
     let matching = |token: &&Token| {
         let body = at + token.prefix.len();
-        let length = run(text, body, token.alphabet);
-        text[at..].starts_with(token.prefix) && (token.least..=token.most).contains(&length)
+        text[at..].starts_with(token.prefix)
+            && (token.least..=token.most).contains(&run(text, body, token.alphabet))
     };
     let token = TOKENS.iter().find(matching)?;
     let body = at + token.prefix.len();

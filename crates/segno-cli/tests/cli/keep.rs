@@ -60,7 +60,7 @@ fn a_run_is_silent_incremental_private_and_touches_nothing() {
     assert!(room["kept"]["versions"].as_u64().unwrap() > 0, "{room}");
 }
 
-/// Covers: G14. Its agent deletes the original; everything goes on from the copy, and the file comes back only under
+/// Covers: G14, #138. Its agent deletes the original; everything goes on from the copy, and the file comes back only under
 /// a name that is free.
 #[test]
 fn a_deleted_session_is_listed_shown_searched_exported_continued_and_restored() {
@@ -78,7 +78,13 @@ fn a_deleted_session_is_listed_shown_searched_exported_continued_and_restored() 
     assert_eq!(listed.len(), children);
     assert!(listed.iter().all(|s| s["original_gone"] == true), "{listed:?}");
     assert!(machine.out(&["list", "--all"]).contains("original gone"));
-    assert_eq!(machine.out(&["show", &word]), shown);
+    let copy = machine.out(&["show", &word]);
+    assert!(
+        copy.contains("Claude Code has deleted it; this is the copy that was kept on"),
+        "{copy}"
+    );
+    let lines: Vec<&str> = copy.lines().filter(|line| !line.contains("has deleted it")).collect();
+    assert_eq!(lines, shown.lines().collect::<Vec<_>>());
     assert_eq!(machine.run(&["check", &word]).code, 0);
     assert!(machine.out(&["export", &word, "--format", "html"]).contains("<section id=\"s1\">"));
     let launched = machine.run(&["resume", &word, "--print"]);
@@ -174,4 +180,26 @@ fn a_moved_session_is_not_gone_and_copies_are_removed_by_name() {
     let named = machine.run(&["prune", "kept", &id, "--yes"]);
     assert_eq!(named.code, 0, "{named:?}");
     assert!(machine.list(&["--all"]).is_empty());
+}
+
+/// Covers: G1. Real processes are killed while they copy; what comes of it is the original, byte for byte.
+#[test]
+fn killed_runs_leave_what_the_next_one_completes() {
+    let (machine, file) = with_session();
+    let line = fs::read(&file).unwrap();
+    let mut bytes = line.repeat(400);
+    for wait in [0, 3, 10, 30, 60, 100] {
+        bytes.extend_from_within(..line.len() * 100);
+        fs::write(&file, &bytes).unwrap();
+        let mut child = machine.place.segno(&["keep", "--all"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(wait));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let done = machine.run(&["keep", "--all"]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{done:?}");
+    let copy = machine.place.home().join("kept/tree").join(file.strip_prefix("/").unwrap());
+    assert!(fs::read(&copy).unwrap() == bytes, "the copy is the original");
+    let versions = machine.place.home().join("kept/versions");
+    assert!(!versions.exists(), "it only grew");
 }

@@ -48,6 +48,8 @@ pub(super) struct Head {
     pub(super) role: Option<String>,
     /// The session that started it.
     pub(super) parent: Option<String>,
+    /// What is said where the original is gone and this is a copy.
+    pub(super) gone: Option<String>,
 }
 
 /// A session, open for export.
@@ -151,6 +153,7 @@ impl Subject {
             branch: row.branch.clone(),
             role: row.role.clone(),
             parent: row.parent.clone(),
+            gone: session.gone(),
             ..Head::default()
         };
         let prices = Prices::new(&config::read(&place.stores.home.config)?.prices);

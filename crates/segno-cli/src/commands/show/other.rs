@@ -67,6 +67,9 @@ fn heading(session: &Other) -> Vec<Text> {
     if let Some(parent) = &row.parent {
         out.push(Text::line(Tone::Dim, &format!("a subagent of {}:{parent}", row.agent.id())));
     }
+    if let Some(gone) = session.gone() {
+        out.push(Text::line(Tone::Warning, &gone));
+    }
     if row.damage > 0 {
         let places = if row.damage == 1 {
             "1 place is".to_owned()

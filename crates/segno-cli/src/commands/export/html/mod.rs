@@ -193,6 +193,7 @@ fn facts(head: &Head) -> Vec<(&'static str, String)> {
         facts.extend(value.filter(|value| !value.is_empty()).map(|value| (name, value)));
     };
     add("directory", Some(head.cwd.clone()));
+    add("original", head.gone.clone());
     add("branch", head.branch.clone());
     add("subagent of", head.parent.clone());
     add("began", head.created.map(when));
