@@ -7,6 +7,7 @@ mod bench;
 mod coverage;
 mod direction;
 mod pages;
+mod peers;
 mod proof;
 mod sabotage;
 mod tests;
@@ -15,7 +16,7 @@ mod tidy;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate | orders | soak | long | sabotage\n\
+const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate | orders | soak | long | sabotage | peers\n\
     test      every test: unit, integration, crash, documentation, the example, the proofs\n\
     tidy      headers, sizes, crate direction, links, coverage page, forbidden words\n\
     bench     speed budgets, in a release build; names choose measures\n\
@@ -24,7 +25,8 @@ const USAGE: &str = "usage: cargo xtask test | tidy | bench | crash | simulate |
     orders    two processes on one session in every order: [--switches N]\n\
     soak      processes killed at random moments: [--kills N] [--seed N]\n\
     long      one session of 5,000 turns: [--turns N] [--seed N]\n\
-    sabotage  the suite must fail when one safeguard is taken away: [WORD…]";
+    sabotage  the suite must fail when one safeguard is taken away: [WORD…]\n\
+    peers     real agents on what Segno wrote for them, into docs/interop.md: [--agent NAME] [--case WORD] [--keep DIR]";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1).unwrap_or_default();
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         "soak" => proof::soak(&root(), &rest),
         "long" => proof::long(&root(), &rest),
         "sabotage" => sabotage::run(&root(), &rest),
+        "peers" => peers::run(&root(), &rest),
         "tidy" => tidy::run(&root()),
         _ => Err(USAGE.to_owned()),
     };

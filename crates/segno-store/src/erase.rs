@@ -73,7 +73,7 @@ impl<D: Disk> FileStore<D> {
         let Judged::Sound(Opened { mut log, .. }) = held.judge().await? else {
             return Err(StoreError::refused("the session is damaged; it has to be repaired first"));
         };
-        let study = study::study(self, &dir, id, seqs)?;
+        let mut study = study::within(self.disk(), &dir, &LogFile::open(self, &dir, id)?, seqs)?;
         let open: Vec<Seq> = log.state().in_force.open_actions.iter().map(|a| a.seq).collect();
         if study.parts.iter().any(|part| open.contains(&part.seq)) {
             return Err(StoreError::refused("a call of it has no result yet"));
@@ -83,7 +83,7 @@ impl<D: Disk> FileStore<D> {
         if !study.parts.is_empty() {
             tell(&mut log, &study, at).await?;
             // Torn bytes are beside the log by now, and looked into like everything else there.
-            let study = study::study(self, &dir, id, seqs)?;
+            study::beside(self.disk(), &dir, &mut study)?;
             removed.files = sweep::copies_of_pieces(self.disk(), &dir, &study)?;
             new = Some(self.replace_log(&dir, id, &study)?);
         }

@@ -54,6 +54,12 @@ pub struct Study {
     pub pieces: Pieces,
     /// Whether a record says already that these are erased.
     pub(super) told: bool,
+    /// Blobs of them that other records refer to, too.
+    shared: BTreeSet<String>,
+    /// The inputs that they are.
+    inputs: Vec<String>,
+    /// The requests that the log holds answers of.
+    answered: BTreeSet<Seq>,
 }
 
 /// What one reading of the log tells.
@@ -71,6 +77,7 @@ struct Walk {
     study: Study,
 }
 
+/// All of it, for whoever decides.
 pub(super) fn study<D: Disk>(
     store: &FileStore<D>,
     dir: &SessionDir,
@@ -78,47 +85,65 @@ pub(super) fn study<D: Disk>(
     seqs: &[Seq],
 ) -> Result<Study, StoreError> {
     let log = LogFile::open(store, dir, id)?;
-    let asked: BTreeSet<Seq> = seqs.iter().copied().collect();
-    // Which calls are meant is known only behind the records, which may come before or after.
-    let mut calls = BTreeSet::new();
-    sound(&log, &mut |record| {
-        if asked.contains(&record.seq()) {
-            calls.extend(calls_of(record));
-        }
-    })?;
-    let mut walk = Walk::default();
-    sound(&log, &mut |record| walk.take(record, &asked, &calls))?;
-    if let Some(missing) = asked.iter().find(|seq| !walk.found.contains(seq)) {
-        return Err(StoreError::Refused(format!("there is no record {missing}")));
-    }
-    if let Some(why) = walk.refused {
-        return Err(StoreError::Refused(why));
-    }
-    let mut study = Study { parts: walk.parts, prompts: walk.prompts, ..walk.study };
-    study.told = study.parts.iter().all(|part| walk.told.contains(&part.seq));
+    let mut study = within(store.disk(), dir, &log, seqs)?;
     let gone: BTreeSet<Seq> = study.parts.iter().map(|part| part.seq).collect();
-    let shared = walk.blobs.iter().filter(|(_, (stay, go))| *stay > 0 && *go > 0);
-    let shared: BTreeSet<&str> = shared.map(|(name, _)| name.as_str()).collect();
     if !gone.is_empty() {
         sound(&log, &mut |record| {
             let other =
                 !gone.contains(&record.seq()) && !matches!(record.body(), Body::Checkpoint(_));
             let holds = |record: &Record| {
                 let mut blobs = blobs_in(&record.line);
-                study.pieces.name(&record.line) || blobs.any(|blob| shared.contains(blob))
+                study.pieces.name(&record.line) || blobs.any(|blob| study.shared.contains(blob))
             };
             if other && study.also_in.len() < NAMED && holds(record) {
                 study.also_in.push(record.seq());
             }
         })?;
     }
-    let alone = walk.blobs.into_iter().filter(|(_, (stay, go))| *stay == 0 && *go > 0);
-    study.blobs = alone
-        .map(|(name, _)| (size(store.disk(), &dir.blobs().join(&name)), name))
-        .map(|(bytes, name)| (name, bytes))
-        .collect();
     study.family = family(store, id, &log, &study.pieces)?;
-    outside(store.disk(), dir, &mut study, (&walk.inputs, &walk.answered))?;
+    Ok(study)
+}
+
+/// What goes, without what stays elsewhere.
+pub(super) fn within<D: Disk>(
+    disk: &D,
+    dir: &SessionDir,
+    log: &LogFile<D>,
+    seqs: &[Seq],
+) -> Result<Study, StoreError> {
+    let asked: BTreeSet<Seq> = seqs.iter().copied().collect();
+    // Which calls are meant is known only behind the records, which may come before or after.
+    let mut calls = BTreeSet::new();
+    sound(log, &mut |record| {
+        if asked.contains(&record.seq()) {
+            calls.extend(calls_of(record));
+        }
+    })?;
+    let mut walk = Walk::default();
+    sound(log, &mut |record| walk.take(record, &asked, &calls))?;
+    if let Some(missing) = asked.iter().find(|seq| !walk.found.contains(seq)) {
+        return Err(StoreError::Refused(format!("there is no record {missing}")));
+    }
+    if let Some(why) = walk.refused {
+        return Err(StoreError::Refused(why));
+    }
+    let Walk { parts, prompts, inputs, answered, blobs, told, study, .. } = walk;
+    let told = parts.iter().all(|part| told.contains(&part.seq));
+    let (shared, alone): (Vec<_>, Vec<_>) =
+        blobs.into_iter().filter(|(_, (_, go))| *go > 0).partition(|(_, (stay, _))| *stay > 0);
+    let names = |found: Vec<(String, _)>| found.into_iter().map(|(name, _)| name);
+    let of_size = |name: String| (name.clone(), size(disk, &dir.blobs().join(name)));
+    let mut study = Study {
+        parts,
+        prompts,
+        inputs,
+        answered,
+        told,
+        shared: names(shared).collect(),
+        blobs: names(alone).map(of_size).collect(),
+        ..study
+    };
+    beside(disk, dir, &mut study)?;
     Ok(study)
 }
 
@@ -214,13 +239,14 @@ impl Walk {
     }
 }
 
-/// Finds what is outside the log.
-fn outside<D: Disk>(
+/// Finds what is beside the log.
+pub(super) fn beside<D: Disk>(
     disk: &D,
     dir: &SessionDir,
     study: &mut Study,
-    (inputs, answered): (&[String], &BTreeSet<Seq>),
 ) -> Result<(), StoreError> {
+    study.files.clear();
+    study.waiting.clear();
     if study.parts.is_empty() {
         return Ok(());
     }
@@ -228,7 +254,7 @@ fn outside<D: Disk>(
         read_file(disk, path).is_ok_and(|bytes| pieces.touch(&bytes))
     };
     let drafted = draft::read(disk, dir)?;
-    let is_stale = drafted.is_none_or(|draft| answered.contains(&draft.request));
+    let is_stale = drafted.is_none_or(|draft| study.answered.contains(&draft.request));
     let path = dir.draft();
     if disk.meta(&path).is_ok() && (is_stale || holds(&path, &study.pieces)) {
         study.files.push("draft".to_owned());
@@ -240,7 +266,7 @@ fn outside<D: Disk>(
             study.files.push(format!("set-aside/{}", entry.name));
         }
     }
-    let delivered: BTreeSet<String> = inputs.iter().map(|id| name_of(id)).collect();
+    let delivered: BTreeSet<String> = study.inputs.iter().map(|id| name_of(id)).collect();
     for entry in disk.list(&dir.inbox()).unwrap_or_default().iter().filter(|e| !e.is_dir) {
         let path = dir.inbox().join(&entry.name);
         if delivered.contains(&entry.name) {

@@ -221,6 +221,7 @@ impl Shared {
                 self.compact(&seen, &state::scope(&seen.model, host), record, size)
             }
             (None, Some(seen)) => self.consider(&seen, record, size),
+            (Some(_), Some(seen)) if self.settings.lenient => self.consider(&seen, record, size),
             (first, _) => {
                 let message = first.map_or_else(String::new, wording);
                 self.refuse(wire, 400, &message, record, size)

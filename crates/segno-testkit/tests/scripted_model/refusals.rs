@@ -33,6 +33,18 @@ fn broken(server: &ScriptedModel, wire: Wire, request: &Value) -> Vec<&'static s
     last.violations.into_iter().map(|violation| violation.rule).collect()
 }
 
+/// For trying what other programs send: the answer comes, and what it broke is noted.
+#[test]
+fn a_lenient_server_answers_and_notes() {
+    let server = ScriptedModel::start(&format!("lenient\n{SCRIPT}")).expect("the script is good");
+    for wire in ALL {
+        let request = body(wire, &turns("user go\ncall c read {}\nuser more"));
+        assert_eq!(post(&server, wire, &request).status, 200, "{wire:?}");
+        let last = server.requests().pop().expect("a request");
+        assert!(last.violations.iter().any(|v| v.rule == "call-without-result"), "{wire:?}");
+    }
+}
+
 const ALL: [Wire; 4] = Wire::ALL;
 const NAMED: &[Wire] = &[Wire::Anthropic, Wire::Responses, Wire::Chat];
 const STRICT: &[Wire] = &[Wire::Anthropic, Wire::Chat, Wire::Gemini];

@@ -53,6 +53,8 @@ pub struct ScriptError {
 pub(crate) struct Settings {
     /// Refuse a request that does not extend the one before.
     pub(crate) strict_prefix: bool,
+    /// Answer what should be refused, too; it is noted.
+    pub(crate) lenient: bool,
     pub(crate) auth: Auth,
     /// The model's window in tokens; longer requests are refused.
     pub(crate) window: Option<u64>,
@@ -66,6 +68,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             strict_prefix: false,
+            lenient: false,
             auth: Auth::Usual,
             window: None,
             max_bytes: 32 * 1024 * 1024,

@@ -44,6 +44,7 @@ fn setting(word: &str, line: &mut Line<'_>, settings: &mut Settings) -> Result<(
             line.expect("prefix")?;
             settings.strict_prefix = true;
         }
+        "lenient" => settings.lenient = true,
         "auth" => {
             settings.auth = match line.word() {
                 "required" => Auth::Required,

@@ -38,13 +38,7 @@ pub(super) fn parse(incoming: &Incoming<'_>, findings: &mut Findings) -> Seen {
     if !incoming.compaction && body.get("store") != Some(&Value::Bool(false)) {
         findings.add("server-state", "store", "must be false: this server stores no responses");
     }
-    let tools: Vec<SeenTool> = list_of(body, "tools")
-        .iter()
-        .map(|tool| SeenTool {
-            name: text_of(tool, "name").to_owned(),
-            parameters: tool.get("parameters").cloned().unwrap_or_default(),
-        })
-        .collect();
+    let tools: Vec<SeenTool> = list_of(body, "tools").iter().filter_map(tool).collect();
     check_tools(&tools, findings);
     let mut units: Vec<String> = list_of(body, "tools").iter().map(|t| unit("tool", t)).collect();
     let instructions = text_of(body, "instructions");
@@ -72,6 +66,20 @@ pub(super) fn parse(incoming: &Incoming<'_>, findings: &mut Findings) -> Seen {
         compaction: incoming.compaction,
         extras: include.into_iter().any(|what| what == "reasoning.encrypted_content"),
         units,
+    }
+}
+
+/// A tool that the client runs. Groups of tools and free-form ones have no arguments of their own; what the
+/// provider runs itself has no name.
+fn tool(tool: &Value) -> Option<SeenTool> {
+    let name = text_of(tool, "name").to_owned();
+    match text_of(tool, "type") {
+        "namespace" | "custom" => Some(SeenTool { name, parameters: json!({"type": "object"}) }),
+        "" | "function" => {
+            let parameters = tool.get("parameters").cloned().unwrap_or_default();
+            Some(SeenTool { name, parameters })
+        }
+        _ => None,
     }
 }
 
@@ -125,7 +133,13 @@ impl Items {
                     signature: None,
                 });
             }
-            "function_call_output" => {
+            "custom_tool_call" => {
+                check_id(item, "ctc_", at, findings);
+                let arguments = json!({"input": own("input")}).to_string();
+                let (id, name) = (own("call_id"), own("name"));
+                self.say(Said::Call { id, name, arguments, signature: None });
+            }
+            "function_call_output" | "custom_tool_call_output" => {
                 let pieces = match item.get("output") {
                     Some(Value::String(text)) => vec![Piece::Text(text.clone())],
                     _ => parts(item, "output", at, findings),

@@ -1,0 +1,114 @@
+//! `docs/interop.md`: a row per run, kept from run to run.
+//!
+//! Responsible for: reading the rows that are there, putting new ones in their place, and writing the page.
+//! Must not: judge.
+
+use crate::agents::Installed;
+use crate::told;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What one run came to.
+pub(crate) struct Row {
+    /// Which part of the page: [`PARTS`].
+    pub(crate) part: &'static str,
+    /// Whose session it was.
+    pub(crate) source: String,
+    /// Who resumed it.
+    pub(crate) target: String,
+    /// The file.
+    pub(crate) name: String,
+    pub(crate) verdict: String,
+}
+
+/// The parts of the page, and what each tells.
+pub(crate) const PARTS: [(&str, &str); 4] = [
+    ("own", "Its own sessions, as it left them"),
+    ("damaged", "Damaged and odd sessions, as they are"),
+    ("repaired", "The same, after `segno repair`"),
+    ("converted", "Sessions of another agent, after `segno export --format … --install`"),
+];
+
+pub(crate) struct Report {
+    path: PathBuf,
+    rows: BTreeMap<(usize, String, String, String), String>,
+    /// Version and date, by agent.
+    versions: BTreeMap<String, String>,
+}
+
+impl Report {
+    pub(crate) fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let mut report =
+            Self { path: path.to_owned(), rows: BTreeMap::new(), versions: BTreeMap::new() };
+        let mut part = None;
+        for line in text.lines() {
+            if let Some(title) = line.strip_prefix("## ") {
+                part = PARTS.iter().position(|(_, known)| *known == title);
+            }
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            match (cells.as_slice(), part) {
+                (["", first, ..], _) if matches!(*first, "target" | "agent" | "---") => {}
+                (["", target, source, name, verdict, ""], Some(part)) => {
+                    let key = [target, source, name].map(|cell| (*cell).to_owned());
+                    let [target, source, name] = key;
+                    report.rows.insert((part, target, source, name), (*verdict).to_owned());
+                }
+                (["", agent, version, date, ""], None) => {
+                    let said = format!("{version} | {date}");
+                    report.versions.insert((*agent).to_owned(), said);
+                }
+                _ => {}
+            }
+        }
+        report
+    }
+
+    pub(crate) fn put(&mut self, row: Row) {
+        let part = PARTS.iter().position(|(id, _)| *id == row.part).unwrap();
+        let name = format!("`{}`", row.name);
+        self.rows.insert((part, row.target, row.source, name), row.verdict);
+    }
+
+    pub(crate) fn write(&mut self, installed: &[Installed]) {
+        let today = told("SEGNO_PEERS_TODAY").unwrap_or_default();
+        for agent in installed {
+            let name = agent.agent.id().to_owned();
+            self.versions.insert(name, format!("{} | {today}", agent.version));
+        }
+        let mut page = HEAD.to_owned();
+        for (agent, said) in &self.versions {
+            page.push_str(&format!("| {agent} | {said} |\n"));
+        }
+        for (index, (_, title)) in PARTS.iter().enumerate() {
+            page.push_str(&format!("\n## {title}\n\n"));
+            let rows: Vec<_> = self.rows.iter().filter(|((part, ..), _)| *part == index).collect();
+            if rows.is_empty() {
+                page.push_str("Not run yet.\n");
+                continue;
+            }
+            let good = rows.iter().filter(|(_, verdict)| verdict.starts_with("equal")).count();
+            page.push_str(&format!("{good} of {} equal.\n\n", rows.len()));
+            page.push_str("| target | source | file | what the agent sent |\n|---|---|---|---|\n");
+            for ((_, target, source, name), verdict) in rows {
+                page.push_str(&format!("| {target} | {source} | {name} | {verdict} |\n"));
+            }
+        }
+        fs::write(&self.path, page).unwrap();
+    }
+}
+
+const HEAD: &str = "# What the real agents do with sessions
+
+`cargo xtask peers` writes this page. It gets each agent from the package registries, gives it a home directory of its own
+and a scripted model on loopback, lets it resume a session with one more prompt, and compares what it sends to the model with
+what `segno show --context` has of the same file: texts, calls and results in order, without ids, reasoning, white space, and what
+the agent adds to every request (its environment, reminders). `equal` means that nothing is missing and nothing is there
+besides. `a provider refuses it` names rules of [the scripted model](protocol/scripted-model.md) that the agent's request breaks: it was
+answered all the same. It is not part of CI; where the two were equal, `tests/corpus/sent` holds what was sent, and a test in CI
+compares our view with that.
+
+| agent | version | date |
+|---|---|---|
+";

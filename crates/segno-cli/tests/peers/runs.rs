@@ -1,0 +1,269 @@
+//! One run: a session is made ready, resumed, and what was sent is compared.
+//!
+//! Responsible for: the order of it. Must not: know how an agent is run or what a page looks like.
+
+use crate::agents::{Ended, Installed, Place};
+use crate::compare::{Item, brief, differ, sent, view};
+use crate::noted;
+use crate::report::Row;
+use crate::root;
+use crate::sources::Source;
+use segno_store::foreign::{Agent, Roots, View, locate, recognise};
+use segno_testkit::scripted_model::{Recorded, ScriptedModel};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the agent is asked when it has resumed a session.
+const PROMPT: &str = "PEERS: go on";
+
+const SCRIPT: &str = "lenient\nauth off\notherwise\n  say \"I go on.\"\n";
+
+/// A session that the agent can be told to resume.
+struct Ready {
+    id: String,
+    path: PathBuf,
+}
+
+/// Runs a source and says what came of it.
+pub(crate) fn row(installed: &Installed, source: &Source) -> Row {
+    let verdict = verdict(installed, source).unwrap_or_else(|why| why);
+    Row {
+        part: source.part,
+        source: source.agent.id().to_owned(),
+        target: installed.agent.id().to_owned(),
+        name: source.name.clone(),
+        verdict,
+    }
+}
+
+fn verdict(installed: &Installed, source: &Source) -> Result<String, String> {
+    let server = ScriptedModel::start(SCRIPT).unwrap();
+    let place = Place::new(&server.url());
+    let project = place.project();
+    let original = adapted(&source.path, &project, source.part == "converted");
+    let Some(id) = original.id.clone() else {
+        return Err("our reader finds no id in it".to_owned());
+    };
+    let file = place.file(&format!("original/{}", file_name(&source.path)));
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, &original.text).unwrap();
+    let located = recognise(&file).map_err(|e| format!("our reader: {e}"))?;
+    let ours = View::active(&located).map_err(|e| format!("our reader: {e}"))?;
+    let ours = view(&ours.context());
+    if installed.agent == Agent::Codex && source.part != "converted" {
+        companions(&place, &source.path, &id);
+    }
+    let ready = match source.part {
+        "converted" => converted(&place, installed.agent, &file)?,
+        "repaired" => repaired(&place, installed.agent, &file, id)?,
+        _ => Ready { path: place.put(installed.agent, &id, &original.text), id },
+    };
+    let provider = provider_of(&fs::read(&ready.path).unwrap_or_default());
+    place.configure(installed.agent, &provider);
+    let before = fs::read(&ready.path).unwrap_or_default();
+    let imported = place.import(installed, &ready.path);
+    if let Some(ended) = imported.filter(|ended| ended.code != Some(0)) {
+        return Err(format!("not imported: {}", last_line(&ended)));
+    }
+    let ended = place.resume(installed, &ready.id, &ready.path, PROMPT);
+    let requests = server.requests();
+    let _ = fs::write(place.file("requests.json"), bodies(&requests));
+    place.keep(&format!(
+        "{}/{}/{}",
+        installed.agent.id(),
+        source.part,
+        source.name.replace('/', "-")
+    ));
+    let asked = requests.iter().rfind(|r| is_ours(r));
+    let Some(asked) = asked else {
+        return Err(format!("nothing sent: {}", last_line(&ended)));
+    };
+    let theirs = sent(asked.seen.as_ref().unwrap());
+    let difference = differ(&ours, &theirs, PROMPT);
+    let mut said = difference.verdict();
+    let is_equal = difference.is_equal() && difference.reworded == 0;
+    // Whose signatures another fake model made nobody can tell here.
+    let rules = asked.violations.iter().map(|v| v.rule).filter(|rule| *rule != "foreign-signature");
+    let rules: BTreeSet<&str> = rules.collect();
+    if !rules.is_empty() {
+        let rules: Vec<&str> = rules.into_iter().collect();
+        said = format!("{said}; a provider refuses it: {}", rules.join(", "));
+    }
+    let after = fs::read(&ready.path).unwrap_or_default();
+    if installed.agent != Agent::OpenCode && !after.starts_with(&before) {
+        said += "; its file was rewritten";
+    }
+    if ended.code != Some(0) {
+        said = format!("{said}; {}", last_line(&ended));
+    }
+    if is_equal && matches!(source.part, "own" | "damaged") {
+        let file = source.path.strip_prefix(root()).unwrap().display().to_string();
+        let back = original.cwd.as_deref().map(|cwd| (project.display().to_string(), cwd));
+        let original = ours.iter().map(|item| match &back {
+            Some((project, cwd)) => Item { text: item.text.replace(project, cwd), ..item.clone() },
+            None => item.clone(),
+        });
+        let sent: Vec<Item> = original.collect();
+        noted::note(installed.agent.id(), &installed.version, &file, &sent);
+    }
+    Ok(said)
+}
+
+/// A request of the conversation, and not one for a title or the like.
+fn is_ours(request: &Recorded) -> bool {
+    request
+        .seen
+        .as_ref()
+        .is_some_and(|seen| !seen.tools.is_empty() && seen.last_user_text().contains(PROMPT))
+}
+
+fn bodies(requests: &[Recorded]) -> String {
+    let bodies: Vec<&Value> = requests.iter().map(|r| &*r.body).collect();
+    serde_json::to_string_pretty(&bodies).unwrap()
+}
+
+/// A file for this project.
+struct Adapted {
+    id: Option<String>,
+    text: Vec<u8>,
+    /// The working directory that the project took the place of.
+    cwd: Option<String>,
+}
+
+/// The session's working directory becomes the project: agents list, and some resume, only what is theirs.
+fn adapted(path: &Path, project: &Path, always: bool) -> Adapted {
+    let text = fs::read(path).unwrap();
+    let located = recognise(path);
+    let view = located.as_ref().ok().and_then(|located| View::transcript(located).ok());
+    let facts = view.map(|view| view.facts).unwrap_or_default();
+    // Codex does not ask, and its forks name bytes of the file that they were forked from.
+    let stays = !always && located.as_ref().is_ok_and(|l| l.agent == Agent::Codex);
+    let cwd = facts.cwd.filter(|cwd| cwd.len() > 1 && !stays);
+    let text = match &cwd {
+        Some(cwd) => {
+            let (old, new) = (within_json(cwd), within_json(&project.display().to_string()));
+            replaced(&text, old.as_bytes(), new.as_bytes())
+        }
+        None => text,
+    };
+    Adapted { id: facts.id, text, cwd }
+}
+
+/// As it stands between quotes.
+fn within_json(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
+    while at < text.len() {
+        if text[at..].starts_with(old) {
+            out.extend_from_slice(new);
+            at += old.len();
+        } else {
+            out.push(text[at]);
+            at += 1;
+        }
+    }
+    out
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// A forked thread is read together with the one that it was forked from.
+fn companions(place: &Place, path: &Path, id: &str) {
+    for entry in fs::read_dir(path.parent().unwrap()).unwrap().flatten() {
+        let other = entry.path();
+        if other == path || other.extension().is_none_or(|e| e != "jsonl") {
+            continue;
+        }
+        let adapted = adapted(&other, &place.project(), false);
+        if let Some(other) = adapted.id.filter(|other| other != id) {
+            place.put(Agent::Codex, &other, &adapted.text);
+        }
+    }
+}
+
+/// Codex's provider, as the file names it.
+fn provider_of(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let after = text.split("\"model_provider\":\"").nth(1);
+    after.and_then(|rest| rest.split('"').next()).unwrap_or("scripted").to_owned()
+}
+
+/// `segno` with these words, at the place's home.
+fn segno(place: &Place, args: &[&str]) -> Result<String, String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_segno"))
+        .args(args)
+        .current_dir(place.project())
+        .env("HOME", place.home())
+        .env("SEGNO_HOME", place.file("segno"))
+        .env_remove("CODEX_HOME")
+        .env_remove("CLAUDE_CONFIG_DIR")
+        .output()
+        .map_err(|e| e.to_string())?;
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() {
+        return Ok(out);
+    }
+    let line = err.lines().chain(out.lines()).find(|line| !line.trim().is_empty());
+    Err(format!("`segno {}` fails: {}", args[0], brief(line.unwrap_or_default())))
+}
+
+fn repaired(place: &Place, agent: Agent, file: &Path, id: String) -> Result<Ready, String> {
+    let to = place.file("repaired");
+    let (from, out) = (file.display().to_string(), to.display().to_string());
+    segno(place, &["repair", &from, "-o", &out, "--yes"])?;
+    let text = fs::read(&to).map_err(|e| e.to_string())?;
+    Ok(Ready { path: place.put(agent, &id, &text), id })
+}
+
+fn converted(place: &Place, agent: Agent, file: &Path) -> Result<Ready, String> {
+    let from = file.display().to_string();
+    let export = ["export", &from, "--format", agent.id()];
+    if agent == Agent::OpenCode {
+        let path = place.file("import.json");
+        let to = path.display().to_string();
+        segno(place, &[&export[..], &["-o", &to]].concat())?;
+        let text = fs::read(&path).map_err(|e| e.to_string())?;
+        let said: Value = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        let id = said["info"]["id"].as_str().unwrap_or_default().to_owned();
+        return Ok(Ready { id, path });
+    }
+    segno(place, &[&export[..], &["--install", "--yes"]].concat())?;
+    let (found, _) = locate(&Roots { home: place.home(), ..Roots::default() });
+    let session = found.into_iter().find(|session| session.agent == agent);
+    let session = session.ok_or("nothing is where the agent looks")?;
+    let facts = View::transcript(&session).map_err(|e| e.to_string())?.facts;
+    Ok(Ready { id: facts.id.unwrap_or_default(), path: session.path })
+}
+
+/// What an agent said last.
+fn last_line(ended: &Ended) -> String {
+    let code = ended.code.map_or("time limit".to_owned(), |code| format!("exit {code}"));
+    let telling = |line: &&str| {
+        let lower = line.to_lowercase();
+        ["error", "fail", "not found", "no conversation", "invalid"]
+            .iter()
+            .any(|w| lower.contains(w))
+    };
+    let lines: Vec<&str> = ended.said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let line = lines.iter().copied().rfind(telling).or(lines.last().copied());
+    let line = line.unwrap_or_default();
+    let words: String = line
+        .rsplit(": ")
+        .take(2)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .collect::<Vec<_>>()
+        .join(": ");
+    format!("{code}: “{}”", brief(&words))
+}
