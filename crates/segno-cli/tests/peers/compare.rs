@@ -140,7 +140,7 @@ pub(crate) struct Difference {
     pub(crate) added: Vec<Item>,
     /// The same on both sides.
     pub(crate) same: usize,
-    /// The same in other words: what stands around a summary or in the place of a lost result.
+    /// The same in other words.
     pub(crate) reworded: usize,
 }
 
@@ -155,26 +155,62 @@ const LOST: &[&str] = &[
     "= Tool execution was interrupted",
 ];
 
+/// OpenCode asks this, and the summary is the answer.
+const ASKS_FOR_SUMMARY: &str = "What did we do so far?";
+
+/// Whether two things say the same in other words: what stands around a summary or in the place of a lost
+/// result, or a call by the name that the same tool has in another agent.
 fn is_reworded(ours: &Item, theirs: &Item) -> bool {
-    let inner = |text: &str| {
-        let inside = text.split_once('>')?.1;
-        Some(inside.rsplit_once("</")?.0.trim().to_owned())
-    };
-    let summary = ["<session_history", "<other_branch"];
+    let is_summary = ["<session_history", "<other_branch"].iter().any(|t| ours.text.starts_with(t));
     match (&*ours.who, &*theirs.who) {
         ("result", "result") => {
             ours.text.starts_with("= The outcome of this call is unknown")
                 && LOST.iter().any(|words| theirs.text.starts_with(words))
         }
-        ("user", "user") if summary.iter().any(|tag| ours.text.starts_with(tag)) => {
-            // What follows the summary is joined with it on both sides.
-            let (tag, rest) = ours.text.split_once("</").unwrap_or((&ours.text, ""));
-            let inside = inner(&format!("{tag}</")).unwrap_or_default();
-            let rest = rest.split_once('>').map_or("", |(_, rest)| rest.trim());
-            theirs.text.contains(&inside) && theirs.text.ends_with(rest)
+        ("call", "call") => {
+            let values = values_of(&ours.text);
+            !values.is_empty() && values == values_of(&theirs.text)
+        }
+        ("user", "user" | "assistant") if is_summary => {
+            let inside = ours.text.split_once('>').map_or("", |(_, inside)| inside);
+            let summary = inside.rsplit_once("</").map_or(inside, |(summary, _)| summary).trim();
+            theirs.text.contains(summary)
         }
         _ => false,
     }
+}
+
+/// What a call says, whatever its tool and its arguments are called.
+fn values_of(call: &str) -> Vec<String> {
+    fn collect(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => members.values().for_each(|value| collect(value, found)),
+            Value::Array(items) => items.iter().for_each(|value| collect(value, found)),
+            other => found.push(other.to_string()),
+        }
+    }
+    let mut found = Vec::new();
+    let arguments = call.split_once(' ').map_or("", |(_, arguments)| arguments);
+    if let Ok(value) = serde_json::from_str(arguments) {
+        collect(&value, &mut found);
+    }
+    found.sort();
+    found
+}
+
+/// Whether a stretch that differs says the same in other words. What people said beside a summary is joined
+/// with it on both sides, in any order.
+fn all_reworded(ours: &[Item], theirs: &[Item]) -> bool {
+    let said: Vec<&str> = theirs.iter().map(|item| item.text.as_str()).collect();
+    let said = said.join(" ");
+    let beside = ours.iter().filter_map(|item| item.text.rsplit_once("</")?.1.split_once('>'));
+    let mut words = beside.flat_map(|(_, beside)| beside.split_whitespace());
+    ours.iter().all(|ours| theirs.iter().any(|theirs| is_reworded(ours, theirs)))
+        && theirs.iter().all(|theirs| {
+            theirs.text.starts_with(ASKS_FOR_SUMMARY)
+                || ours.iter().any(|ours| is_reworded(ours, theirs))
+        })
+        && words.all(|word| said.contains(word))
 }
 
 /// Compares; the last thing sent is the new prompt.
@@ -191,9 +227,7 @@ pub(crate) fn differ(ours: &[Item], theirs: &[Item], prompt: &str) -> Difference
             DiffOp::Equal { len, .. } => difference.same += len,
             op => {
                 let (ours, theirs) = (&ours[op.old_range()], &theirs[op.new_range()]);
-                if ours.len() == theirs.len()
-                    && ours.iter().zip(theirs).all(|(ours, theirs)| is_reworded(ours, theirs))
-                {
+                if all_reworded(ours, theirs) {
                     difference.reworded += ours.len();
                 } else {
                     difference.lacking.extend_from_slice(ours);

@@ -105,7 +105,8 @@ const HEAD: &str = "# What the real agents do with sessions
 and a scripted model on loopback, lets it resume a session with one more prompt, and compares what it sends to the model with
 what `segno show --context` has of the same file: texts, calls and results in order, without ids, reasoning, white space, and what
 the agent adds to every request (its environment, reminders). `equal` means that nothing is missing and nothing is there
-besides. `a provider refuses it` names rules of [the scripted model](protocol/scripted-model.md) that the agent's request breaks: it was
+besides; `in other words` are the texts around summaries and in the place of lost results, and calls by the names that the
+same tools have in another agent. `a provider refuses it` names rules of [the scripted model](protocol/scripted-model.md) that the agent's request breaks: it was
 answered all the same. It is not part of CI; where the two were equal, `tests/corpus/sent` holds what was sent, and a test in CI
 compares our view with that.
 
