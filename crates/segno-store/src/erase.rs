@@ -198,12 +198,14 @@ fn sound<D: Disk>(
         }
         trouble.is_none()
     })?;
-    let damaged = !scanner.damages().is_empty();
-    let why = trouble.map(|finding| finding.sentence);
-    match why.or_else(|| damaged.then(|| "damaged bytes may hold what is to be erased".to_owned()))
-    {
+    let told = scanner.damages().first().map(|damage| damage.finding.clone());
+    match trouble.or(told) {
         None => Ok(records),
-        Some(why) => Err(StoreError::Refused(format!("not every byte of the log is sound: {why}"))),
+        Some(finding) => Err(StoreError::Damaged {
+            what: "the log".to_owned(),
+            offset: finding.offset.unwrap_or_default(),
+            reason: format!("{}; such bytes may hold what is to be erased", finding.sentence),
+        }),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::stores::not_opened;
 use crate::terminal::confirm::confirm;
 use crate::terminal::table::{plural, size};
 use crate::terminal::{Screen, Text, Tone, clean};
+use segno_model::store::StoreError;
 use segno_model::{Seq, SessionId};
 use segno_store::{Copy, Removed, Study};
 use serde_json::json;
@@ -38,7 +39,7 @@ pub async fn erase(
 ) -> Result<ExitCode, CliError> {
     let id = place.stores.find(&args.session, &place.cwd).await?;
     let files = &place.stores.files;
-    let study = files.study_erasure(&id, &args.seqs)?;
+    let study = files.study_erasure(&id, &args.seqs).map_err(|error| not_erased(&id, error))?;
     let mut copies = BTreeSet::new();
     for seq in &args.seqs {
         copies.extend(files.copies(&id, *seq)?);
@@ -57,11 +58,25 @@ pub async fn erase(
         return Ok(ExitCode::Stopped);
     }
     let done = files.erase(&plan.id, &plan.seqs, place.now()).await;
-    let removed = done.map_err(|error| not_opened(&plan.id, error))?;
+    let removed = done.map_err(|error| not_erased(&plan.id, error))?;
     let left = clean_derived(place, &plan);
     files.end_erasure(&plan.id)?;
     plan.say(Some(&removed), &left, args.json, screen);
     Ok(if left.is_empty() { ExitCode::Done } else { ExitCode::Failed })
+}
+
+/// A damaged log is not rewritten, repaired or not: what is whole of it can go on in a new one.
+fn not_erased(id: &SessionId, error: StoreError) -> CliError {
+    let is_damaged = matches!(error, StoreError::Damaged { .. });
+    let error = not_opened(id, error);
+    if !is_damaged {
+        return error;
+    }
+    error.next(format!(
+        "A log with damage is not rewritten. Where only one bit is wrong `segno check {id}` says so. Else take \
+         what can be read along: `segno fork {id} --before SEQ` up to the damage, erase there, then \
+         `segno delete {id}` and `segno trash empty`."
+    ))
 }
 
 /// Takes it out of the list of sessions and of the prompts typed before; gives the files where that failed.

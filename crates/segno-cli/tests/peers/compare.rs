@@ -125,6 +125,8 @@ pub(crate) fn view(context: &Context) -> Vec<Item> {
                     items.extend(images);
                 }
             }
+            // Nobody but its maker can read it.
+            ContextMessage::State(_) => {}
         }
     }
     items.retain(|item| !item.text.starts_with(NOTHING_SAID));
@@ -158,10 +160,18 @@ const LOST: &[&str] = &[
 /// OpenCode asks this, and the summary is the answer.
 const ASKS_FOR_SUMMARY: &str = "What did we do so far?";
 
+/// A summary in our view, and what people said behind it.
+fn summary_of(text: &str) -> Option<(&str, &str)> {
+    ["session_history", "other_branch"].into_iter().find_map(|tag| {
+        let inside = text.strip_prefix('<')?.strip_prefix(tag)?.split_once('>')?.1;
+        let (summary, beside) = inside.split_once(&format!("</{tag}>"))?;
+        Some((summary.trim(), beside))
+    })
+}
+
 /// Whether two things say the same in other words: what stands around a summary or in the place of a lost
 /// result, or a call by the name that the same tool has in another agent.
 fn is_reworded(ours: &Item, theirs: &Item) -> bool {
-    let is_summary = ["<session_history", "<other_branch"].iter().any(|t| ours.text.starts_with(t));
     match (&*ours.who, &*theirs.who) {
         ("result", "result") => {
             ours.text.starts_with("= The outcome of this call is unknown")
@@ -171,10 +181,8 @@ fn is_reworded(ours: &Item, theirs: &Item) -> bool {
             let values = values_of(&ours.text);
             !values.is_empty() && values == values_of(&theirs.text)
         }
-        ("user", "user" | "assistant") if is_summary => {
-            let inside = ours.text.split_once('>').map_or("", |(_, inside)| inside);
-            let summary = inside.rsplit_once("</").map_or(inside, |(summary, _)| summary).trim();
-            theirs.text.contains(summary)
+        ("user", "user" | "assistant") => {
+            summary_of(&ours.text).is_some_and(|(summary, _)| theirs.text.contains(summary))
         }
         _ => false,
     }
@@ -203,7 +211,7 @@ fn values_of(call: &str) -> Vec<String> {
 fn all_reworded(ours: &[Item], theirs: &[Item]) -> bool {
     let said: Vec<&str> = theirs.iter().map(|item| item.text.as_str()).collect();
     let said = said.join(" ");
-    let beside = ours.iter().filter_map(|item| item.text.rsplit_once("</")?.1.split_once('>'));
+    let beside = ours.iter().filter_map(|item| summary_of(&item.text));
     let mut words = beside.flat_map(|(_, beside)| beside.split_whitespace());
     ours.iter().all(|ours| theirs.iter().any(|theirs| is_reworded(ours, theirs)))
         && theirs.iter().all(|theirs| {
