@@ -29,7 +29,8 @@ const STARTS_PROGRAMS: &[&str] = &[
     "crates/segno-cli/src/others/launch.rs",
     // Its tests kill themselves as other processes.
     "crates/segno-agent/src/tool/change/tests.rs",
-    "crates/segno-agent/src/project.rs",
+    "crates/segno-agent/src/git.rs",
+    "crates/segno-agent/src/worktree/tests.rs",
     "crates/segno-agent/src/supervisor/serve.rs",
     "crates/segno-agent/src/tool/bash.rs",
     "crates/segno-agent/src/mcp/stdio.rs",

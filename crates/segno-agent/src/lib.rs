@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod attach;
+mod git;
 pub mod instructions;
 pub mod mcp;
 pub mod permission;
@@ -15,6 +16,7 @@ pub mod subagent;
 pub mod supervisor;
 pub mod surroundings;
 pub mod tool;
+pub mod worktree;
 
 pub use agent::{Agent, AgentError, World};
 pub use surroundings::Surroundings;

@@ -5,27 +5,15 @@
 
 mod glance;
 
+use crate::git;
 use glance::Glance;
 use segno_model::record::{GitFacts, ProjectFacts};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::process::Command;
 
 /// How long one question to git may take.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Variables that would make git look at another repository, as when we are started from a hook.
-const MISLEADING: &[&str] = &[
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_CEILING_DIRECTORIES",
-];
 
 /// What is known of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,21 +72,8 @@ struct Git<'a> {
 impl Git<'_> {
     /// Standard output, and whether git was content. None: no git, no answer in time.
     async fn ask(&self, arguments: &[&str]) -> Option<(String, bool)> {
-        let mut command = Command::new(self.program);
-        // A repository's own configuration must not make a question run a program, and a directory must
-        // not become a repository by files that were written into it.
-        command
-            .args(["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit"])
-            .arg("--no-optional-locks")
-            .args(arguments)
-            .current_dir(self.cwd)
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .envs([("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0")])
-            .kill_on_drop(true);
-        for name in MISLEADING {
-            command.env_remove(name);
-        }
+        let mut command = git::command(self.program, self.cwd);
+        command.args(arguments).stderr(Stdio::null());
         let output = tokio::time::timeout(PATIENCE, command.output()).await.ok()?.ok()?;
         Some((String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success()))
     }

@@ -9,6 +9,7 @@ mod keeping;
 mod looking;
 mod removing;
 mod tending;
+mod worktrees;
 
 pub use inputs::{AnswerArgs, AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use keeping::KeepArgs;
@@ -18,6 +19,7 @@ pub use looking::{
 };
 pub use removing::{DeleteArgs, ImportArgs, TrashAction, TrashArgs};
 pub use tending::{CompactArgs, ContextAction, ContextArgs, EraseArgs, PruneArgs, PruneKind};
+pub use worktrees::{WorktreeAction, WorktreeArgs};
 
 use crate::error::{CliError, capitalised};
 use crate::terminal::clean;
@@ -255,6 +257,8 @@ pub enum Command {
     Check(CheckArgs),
     /// List a session's subagents: who they are, what became of them, what they used
     Children(ChildrenArgs),
+    /// What subagents did in working trees of their own: list, diff, merge, prune
+    Worktree(WorktreeArgs),
     /// Which agents were found, where, and whether their sessions can be read
     Sources(SourcesArgs),
     /// Commands that still run, of whichever session, and those whose end was not told yet
@@ -313,6 +317,7 @@ impl Command {
             Self::Check(args) => args.json,
             Self::Search(args) => args.json,
             Self::Children(args) => args.json,
+            Self::Worktree(args) => args.action.prints_json(),
             Self::Sources(args) => args.json,
             Self::Stats(args) => args.json,
             Self::Status(args) => args.json,

@@ -6,6 +6,7 @@
 use crate::args::quoted;
 use crate::error::CliError;
 use etcetera::BaseStrategy as _;
+use segno_agent::worktree::Worktrees;
 use std::path::{Path, PathBuf};
 
 /// The two places.
@@ -85,6 +86,12 @@ impl Home {
     #[must_use]
     pub fn history(&self) -> PathBuf {
         self.data.join("history")
+    }
+
+    /// The worktrees of subagents.
+    #[must_use]
+    pub fn worktrees(&self) -> Worktrees {
+        Worktrees::new(self.data.join("worktrees"))
     }
 
     /// The locks of files that agents change at this moment.

@@ -79,6 +79,7 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
         Command::Status(args) => commands::status::status(args, &place()?, screen).await,
         Command::Stats(args) => commands::stats::stats(args, &place()?, screen).await,
         Command::Children(args) => commands::children::children(args, &place()?, screen).await,
+        Command::Worktree(args) => commands::worktree::worktree(args, &place()?, screen).await,
         Command::Sources(args) => commands::sources::sources(args, &place()?, screen).await,
         Command::Show(args) => commands::show::show(args, &place()?, screen).await,
         Command::Check(args) => commands::check::check(args, &place()?, screen).await,

@@ -4,22 +4,26 @@
 //! intent, once; a child is continued only after everything was compared, its lock was taken, and everything
 //! was read again. Must not: change a byte of a child that is refused, or run one for a result that is missing.
 
+mod settle;
+
+use super::grounds::{self, Grounds};
 use super::launch::{self, Binding};
 use super::task::{MAX_TURNS, Task, Who};
 use super::told::{self, Ending};
 use super::traces::{Reader, Traces};
 use super::{Boxed, Nursery, Prepared, Role, Roles, Subagents};
 use crate::tool::{ChildTools, Toolbox};
+use crate::worktree::Work;
 use crate::{Agent, AgentError};
 use segno_model::child::drift::{Drift, drift, refusals};
 use segno_model::child::{attempt_id, child_id, input_id, launch_of, unpairable::unpairable};
 use segno_model::record::{
-    Action, Body, FORMAT, Header, LaunchRecord, ModelChange, ModelRef, Origin, OriginKind, Run,
-    RunEnd, RunState, UserMessage,
+    Action, Body, FORMAT, Header, LaunchRecord, ModelChange, Origin, OriginKind, RunEnd,
+    UserMessage,
 };
 use segno_model::store::{
-    ForkPoint, HeldSession as _, Judged, Level, LogOf, Opened, Scanned, SessionLog, SessionStore,
-    Snapshot, StoreError,
+    ForkPoint, HeldSession as _, Judged, LogOf, Scanned, SessionLog, SessionStore, Snapshot,
+    StoreError,
 };
 use segno_model::{Seq, SessionId};
 use segno_runtime::{
@@ -54,9 +58,10 @@ impl Prepared {
     fn begun(attempt: String, resumed: bool, launch: LaunchRecord) -> Self {
         let child = launch.child.clone();
         let who = Who::Child(child.clone());
-        let task = Task { who, prompt: String::new(), timeout: None, background: false };
-        let (at, copy_of, drift) = (CallAt::default(), None, Vec::new());
-        Self { child, attempt, at, launch, resumed, copy_of, drift, task }
+        let task =
+            Task { who, prompt: String::new(), timeout: None, background: false, worktree: false };
+        let (at, copy_of, planned, drift) = (CallAt::default(), None, None, Vec::new());
+        Self { child, attempt, at, launch, resumed, copy_of, planned, drift, task }
     }
 
     /// The name under which it goes on behind its result: its child and its attempt.
@@ -75,6 +80,9 @@ impl Prepared {
 
 /// A child that was opened for work.
 type Child<N> = Agent<LogOf<<N as Nursery>::Store>, Toolbox>;
+
+/// One that is ready for an attempt, and what its worktree held before it.
+type Ready<N> = (Child<N>, <N as Nursery>::Model, Option<Work>);
 
 /// How a drive ended: as the child's log says, or not at all.
 type Driven = (Result<Finished, AgentError>, bool);
@@ -101,7 +109,7 @@ impl<N: Nursery> Family<N> {
         let broken = |e: StoreError| ("malformed".to_owned(), e.to_string());
         let parent = self.nursery.store().read(&self.parent).await.map_err(broken)?;
         let found = self.nursery.store().read(child).await.map_err(broken)?;
-        let drift = self.compare(tools, &parent, &launch, &found);
+        let drift = self.compare(tools, &parent, &launch, &found).await;
         judge(&drift, allow, found.active.records.iter())?;
         Ok(drift)
     }
@@ -119,14 +127,14 @@ impl<N: Nursery> Family<N> {
             }
         };
         match &task.who {
-            Who::New(name) => self.prepare_new(tools, &parent, name, (task.clone(), at)),
+            Who::New(name) => self.prepare_new(tools, &parent, name, (task.clone(), at)).await,
             Who::Child(child) => {
                 self.prepare_known(tools, &parent, child, (task.clone(), at)).await
             }
         }
     }
 
-    fn prepare_new(
+    async fn prepare_new(
         &self,
         tools: &Toolbox,
         parent: &Snapshot,
@@ -149,9 +157,21 @@ impl<N: Nursery> Family<N> {
         let around = role.around(&self.nursery.surroundings());
         let specs = tools.child_specs(role);
         let ids = (&self.parent, &child, attempt.as_str());
-        let launch = launch::record(ids, role, &binding, &around, (&specs, tools.cwd()));
+        let planned = match task.worktree {
+            false => None,
+            true => {
+                Some(grounds::plan(&self.nursery, &child, tools.cwd()).await.map_err(|why| {
+                    let sentence =
+                        format!("The subagent gets no worktree, and was not started: {why}.");
+                    Box::new(told::rejected(at, None, why.code, &sentence))
+                })?)
+            }
+        };
+        let cwd = planned.as_ref().map_or(tools.cwd(), |planned| planned.cwd.as_path());
+        let mut launch = launch::record(ids, role, &binding, &around, (&specs, cwd));
+        launch.worktree = planned.as_ref().map(|planned| planned.worktree.clone());
         let (resumed, copy_of, drift) = (false, None, Vec::new());
-        Ok(Prepared { child, attempt, at, launch, resumed, copy_of, drift, task })
+        Ok(Prepared { child, attempt, at, launch, resumed, copy_of, planned, drift, task })
     }
 
     /// Looks the child up and compares it with today; reads only.
@@ -181,29 +201,37 @@ impl<N: Nursery> Family<N> {
                 )));
             }
         };
-        let drift = self.compare(tools, parent, &launch, &found);
+        let drift = self.compare(tools, parent, &launch, &found).await;
         judge(&drift, false, found.active.records.iter()).map_err(|(code, sentence)| {
             Box::new(told::rejected(at, Some(child), &code, &sentence))
         })?;
         let attempt = attempt_id(at.seq, at.index);
         let drift = drift.iter().map(|drift| drift.code.to_owned()).collect();
         if owner == self.parent {
-            let (child, copy_of) = (child.clone(), None);
+            let (child, resumed) = (child.clone(), true);
+            let (copy_of, planned) = (None, None);
             return Ok(Prepared {
                 child,
                 attempt,
                 at,
                 launch,
-                resumed: true,
+                resumed,
                 copy_of,
+                planned,
                 drift,
                 task,
             });
         }
+        if launch.worktree.is_some() {
+            let why = "The subagent is not continued: its worktree belongs to the session that this one was \
+                       forked from. Start a new one instead, and tell it what it needs to know.";
+            return Err(Box::new(told::rejected(at, Some(child), "worktree-not-owned", why)));
+        }
         let (old, child) = (child.clone(), child_id(&self.parent, at.seq, at.index));
         let (parent, intent) = (self.parent.clone(), attempt.clone());
         let launch = LaunchRecord { parent, child: child.clone(), intent, ..launch };
-        Ok(Prepared { child, attempt, at, launch, resumed: true, copy_of: Some(old), drift, task })
+        let (resumed, copy_of, planned) = (true, Some(old), None);
+        Ok(Prepared { child, attempt, at, launch, resumed, copy_of, planned, drift, task })
     }
 
     /// The launch record of a child of this session, or of one that it was forked from, and whose child it is;
@@ -262,7 +290,7 @@ impl<N: Nursery> Family<N> {
         }
     }
 
-    fn compare(
+    async fn compare(
         &self,
         tools: &Toolbox,
         parent: &Snapshot,
@@ -274,9 +302,9 @@ impl<N: Nursery> Family<N> {
         let can_be_asked = self.nursery.connect(&then.model, address.as_deref()).is_ok();
         let specs =
             role.map_or_else(|| tools.child_specs(&Role::general()), |r| tools.child_specs(r));
-        let around = self.nursery.surroundings();
-        let model = (can_be_asked, address);
-        let mut now = launch::today(then, role, model, &around, (&specs, tools.cwd()));
+        let around = Grounds::of(&self.nursery, then).await.around;
+        let place = grounds::today(&self.nursery, then, tools.cwd()).await;
+        let mut now = launch::today(role, (can_be_asked, address), &around, &specs, place);
         now.said_anything = found.state.in_force.totals.user_messages > 0;
         drift(then, &now)
     }
@@ -286,6 +314,26 @@ impl<N: Nursery> Family<N> {
         &self,
         tools: &Toolbox,
         prepared: &Prepared,
+        stop: &Stop,
+    ) -> Result<Ready<N>, Box<ToolOutput>> {
+        let before = match prepared.resumed {
+            true => grounds::work(&self.nursery, &prepared.launch).await,
+            false => None,
+        };
+        match self.open_child(tools, prepared, stop).await {
+            Ok((child, model)) => Ok((child, model, before)),
+            Err(output) => {
+                let told = grounds::tell(&self.nursery, *output, prepared, before.as_ref()).await;
+                Err(Box::new(told))
+            }
+        }
+    }
+
+    async fn open_child(
+        &self,
+        tools: &Toolbox,
+        prepared: &Prepared,
+        stop: &Stop,
     ) -> Result<(Child<N>, N::Model), Box<ToolOutput>> {
         let refuse = |code: &str, why: &str| Box::new(told::not_started(prepared, code, why));
         if let Some(old) = &prepared.copy_of
@@ -295,7 +343,7 @@ impl<N: Nursery> Family<N> {
         }
         let child = match prepared.resumed {
             true => self.reopen(tools, prepared).await?,
-            false => self.bear(tools, prepared).await?,
+            false => self.bear(tools, prepared, stop).await?,
         };
         let launch = &prepared.launch;
         let model = self.nursery.connect(&launch.model, launch.base_url.as_deref());
@@ -304,29 +352,39 @@ impl<N: Nursery> Family<N> {
 
     async fn work(
         &self,
-        (mut child, model): (Child<N>, N::Model),
+        (mut child, model, before): Ready<N>,
         prepared: &Prepared,
         run: &ToolRun<'_>,
     ) -> ToolOutput {
         let driven = self.drive(&mut child, &model, prepared, run).await;
-        self.tell(child, prepared, driven).await
+        let output = self.tell(child, prepared, driven).await;
+        grounds::tell(&self.nursery, output, prepared, before.as_ref()).await
     }
 
-    /// A new child; nothing of it exists before its first records do.
+    /// A new child; nothing of it exists before its first records do, but for its worktree.
     async fn bear(
         &self,
         tools: &Toolbox,
         prepared: &Prepared,
+        stop: &Stop,
     ) -> Result<Child<N>, Box<ToolOutput>> {
+        let role = self.roles.get(&prepared.launch.role.name).cloned();
+        let role = role.unwrap_or_else(Role::general);
+        let made = grounds::make(&self.nursery, &role, prepared, stop).await;
+        let launch = made.map_err(|why| {
+            let sentence = format!("The subagent was not started: {why}.");
+            Box::new(told::not_started(prepared, why.code, &sentence))
+        })?;
+        let prepared = &Prepared { launch, ..prepared.clone() };
         let parent = self.nursery.store().read(&self.parent).await;
         let parent =
             parent.map_err(|e| Box::new(told::not_started(prepared, "parent", &e.to_string())))?;
-        let log = self.nursery.store().create(self.header(prepared, &parent));
+        let header = self.header(prepared, &parent).await;
+        let log = self.nursery.store().create(header);
         let mut session = Session::new(log, self.nursery.world().clock);
         let launch = &prepared.launch;
         let (model, base_url) = (launch.model.clone(), launch.base_url.clone());
         let change = ModelChange { model, base_url, chosen: true };
-        let role = self.roles.get(&launch.role.name).cloned().unwrap_or_else(Role::general);
         let thinking = Binding::of(&parent, &role).thinking;
         let set = async {
             session.set_model(change).await?;
@@ -337,18 +395,18 @@ impl<N: Nursery> Family<N> {
         };
         set.await
             .map_err(|e| Box::new(told::not_started(prepared, "write-failed", &e.to_string())))?;
-        Ok(self.agent(tools, session, &role, !prepared.task.background))
+        Ok(self.agent(tools, session, &role, !prepared.task.background).await)
     }
 
     /// A child of a session that this one was forked from stays as it is; a copy of it goes on.
     async fn copy(&self, prepared: &Prepared, old: &SessionId) -> Result<(), StoreError> {
         let parent = self.nursery.store().read(&self.parent).await?;
-        let header = self.header(prepared, &parent);
+        let header = self.header(prepared, &parent).await;
         let at = self.nursery.world().clock.now();
         self.nursery.store().fork(old, ForkPoint::Whole, header, at).await.map(|_| ())
     }
 
-    fn header(&self, prepared: &Prepared, parent: &Snapshot) -> Header {
+    async fn header(&self, prepared: &Prepared, parent: &Snapshot) -> Header {
         let Prepared { child, launch, at, .. } = prepared;
         let origin = Origin {
             kind: OriginKind::Child,
@@ -356,12 +414,14 @@ impl<N: Nursery> Family<N> {
             up_to: Some(at.seq).filter(|seq: &Seq| *seq > 0),
             parent: None,
         };
-        let project = parent.state.in_force.project.clone();
+        let grounds = Grounds::of(&self.nursery, launch).await;
+        let git = grounds.git();
+        let project = grounds.project.or_else(|| parent.state.in_force.project.clone());
         Header {
             format: FORMAT,
             id: child.clone(),
             project: project.unwrap_or_else(|| parent.header.project.clone()),
-            git: self.nursery.surroundings().git,
+            git,
             version: launch.version.clone(),
             origin: Some(origin),
             launch: serde_json::to_value(launch).ok(),
@@ -402,7 +462,7 @@ impl<N: Nursery> Family<N> {
             state: opened.log.state().clone(),
             active: opened.active.clone(),
         };
-        let drift = self.compare(tools, &parent, &launch, &found);
+        let drift = self.compare(tools, &parent, &launch, &found).await;
         judge(&drift, false, found.active.records.iter())
             .map_err(|(code, why)| refuse(&code, &why))?;
         let mut session = Session::resume(opened, self.nursery.world().clock);
@@ -411,23 +471,25 @@ impl<N: Nursery> Family<N> {
         if let Some(level) = thinking.filter(|level| session.thinking() != Some(level)) {
             session.queue(Body::Thinking(segno_model::record::ThinkingChange { level }));
         }
-        Ok(self.agent(tools, session, &role, !prepared.task.background))
+        Ok(self.agent(tools, session, &role, !prepared.task.background).await)
     }
 
     /// `asks`: whether it may put questions to its parent's person.
-    fn agent(
+    async fn agent(
         &self,
         tools: &Toolbox,
         session: Session<LogOf<N::Store>>,
         role: &Role,
         asks: bool,
     ) -> Child<N> {
-        let around = role.around(&self.nursery.surroundings());
+        let grounds = Grounds::of_header(&self.nursery, session.header()).await;
+        let around = role.around(&grounds.around);
         let own = ChildTools {
             session: session.id().clone(),
             actions: self.nursery.actions(session.log()),
             role,
             asks,
+            directories: grounds.directories,
         };
         let mut agent = Agent::new(session, tools.for_child(own), around, self.nursery.world());
         agent.max_requests = Some(MAX_TURNS);
@@ -517,139 +579,6 @@ impl<N: Nursery> Family<N> {
         self.nursery.store().scan(&prepared.child, &mut take).await?;
         Ok(reader.traces())
     }
-
-    /// Finds out what became of an attempt that another process began.
-    async fn establish_now(&self, tools: &Toolbox, action: &Action) -> Option<ToolOutput> {
-        let probe: Probe = serde_json::from_str(action.probe.as_ref()?.get()).ok()?;
-        let Probe { attempt, resumed, launch } = probe;
-        let at = CallAt { seq: action.call_seq, index: 0 };
-        let prepared = Prepared { at, ..Prepared::begun(attempt, resumed, launch) };
-        for _ in 0..TRIES {
-            let held = match self.nursery.store().open(&prepared.child).await {
-                Ok(held) => held,
-                Err(StoreError::NotFound(_)) if !prepared.resumed => {
-                    match self.claim(&prepared).await {
-                        Ok(()) => {
-                            let why = "The subagent was never started.";
-                            return Some(told::not_started(&prepared, "never-started", why));
-                        }
-                        // Somebody made it at this moment.
-                        Err(StoreError::Exists(_)) => continue,
-                        Err(error) => return Some(told::unknown(&prepared, &error.to_string())),
-                    }
-                }
-                Err(error) => return Some(told::unknown(&prepared, &error.to_string())),
-            };
-            return Some(match held.judge().await {
-                Ok(Judged::Sound(opened)) => self.settle(tools, &prepared, opened).await,
-                Ok(Judged::Damaged(_)) => told::unknown(&prepared, "its log is damaged"),
-                Err(error) => told::unknown(&prepared, &error.to_string()),
-            });
-        }
-        Some(told::unknown(&prepared, "somebody else makes it again and again"))
-    }
-
-    /// What became of an attempt that went on behind its result in a process that is gone.
-    async fn end_of_now(&self, tools: &Toolbox, handle: &str) -> Option<ToolOutput> {
-        let store = self.nursery.store();
-        let unknown = |why: &StoreError| {
-            let text = format!("What became of the subagent {handle} cannot be told now: {why}.");
-            Some(ToolOutput::new(text, true, segno_model::record::Outcome::Unknown))
-        };
-        let parts = handle.split_once('.');
-        let parts = parts.and_then(|(child, at)| Some((SessionId::parse(child).ok()?, at)));
-        let Some((child, attempt)) = parts else {
-            return unknown(&StoreError::refused("that names none"));
-        };
-        match self.look_up(&child).await {
-            Ok((_, owner)) if owner != self.parent => return Some(told::elsewhere(&child)),
-            Err((code, _)) if code == "not-found" => {
-                // Whoever was to make it is gone: its parent's lock is ours.
-                return Some(told::never_started(&child, attempt));
-            }
-            Ok(_) | Err(_) => {}
-        }
-        let held = match store.open(&child).await {
-            Ok(held) => held,
-            // Somebody goes on with it: its end is still to come.
-            Err(StoreError::Held(_)) => return None,
-            Err(error) => return unknown(&error),
-        };
-        let opened = match held.judge().await {
-            Ok(Judged::Sound(opened)) => opened,
-            Ok(Judged::Damaged(_)) => return unknown(&StoreError::refused("its log is damaged")),
-            Err(error) => return unknown(&error),
-        };
-        let launch = match launch_of(opened.log.header(), &child, &self.parent) {
-            Ok(launch) => launch,
-            Err(why) => return unknown(&StoreError::Refused(why.to_string())),
-        };
-        let prepared = Prepared::begun(attempt.to_owned(), false, launch);
-        Some(self.settle(tools, &prepared, opened).await)
-    }
-
-    /// Makes sure that nobody starts the child any more: it is made here, by the one creation that can
-    /// succeed, and holds that it never began.
-    async fn claim(&self, prepared: &Prepared) -> Result<(), StoreError> {
-        let parent = self.nursery.store().read(&self.parent).await?;
-        let log = self.nursery.store().create(self.header(prepared, &parent));
-        let mut session = Session::new(log, self.nursery.world().clock);
-        let reason = Some("it was never started".to_owned());
-        let state = RunState::Ended { end: RunEnd::Failed, reason };
-        session.append(vec![Body::Run(Run { run: 1, state })], Level::Synced).await.map(|_| ())
-    }
-
-    /// An attempt of a child that nobody works on: its lock is ours.
-    async fn settle(
-        &self,
-        tools: &Toolbox,
-        prepared: &Prepared,
-        opened: Opened<LogOf<N::Store>>,
-    ) -> ToolOutput {
-        let traces = match self.traces(prepared).await {
-            Ok(traces) => traces,
-            Err(error) => return told::unknown(prepared, &error.to_string()),
-        };
-        let Some(run) = traces.run else {
-            // Under its lock: nobody can give it the prompt any more, and no effect of it began.
-            let why = "The subagent was never given this prompt.";
-            return told::not_started(prepared, "never-started", why);
-        };
-        if let Some((end, reason)) = &traces.end {
-            return told::result(prepared, &traces, &Ending::of(*end, reason.as_deref(), false));
-        }
-        if !(traces.stopping || self.parent_stops().await) {
-            return told::result(prepared, &traces, &Ending::interrupted());
-        }
-        match self.finish_stop(tools, prepared, (opened, run)).await {
-            Ok(()) => told::result(prepared, &traces, &Ending::of(RunEnd::Stopped, None, false)),
-            Err(error) => told::unknown(prepared, &error.to_string()),
-        }
-    }
-
-    /// Whether the parent's run is one that the user stopped.
-    async fn parent_stops(&self) -> bool {
-        let parent = self.nursery.store().read(&self.parent).await;
-        let open = parent.ok().and_then(|parent| parent.state.in_force.open_run);
-        open.is_some_and(|run| run.stopping)
-    }
-
-    /// The user's stop reaches a child whose process died before it did.
-    async fn finish_stop(
-        &self,
-        tools: &Toolbox,
-        prepared: &Prepared,
-        (opened, run): (Opened<LogOf<N::Store>>, u64),
-    ) -> Result<(), AgentError> {
-        let role = self.roles.get(&prepared.launch.role.name).cloned();
-        let mut session = Session::resume(opened, self.nursery.world().clock);
-        let state = RunState::Stopping { parked: Vec::new() };
-        session.set(Body::Run(Run { run, state })).await?;
-        let mut agent = self.agent(tools, session, &role.unwrap_or_else(Role::general), false);
-        let (_, stop) = StopHandle::new();
-        let name = ModelRef::default();
-        agent.take_up(&nobody, &name, &stop, &mut ()).await.map(|_| ())
-    }
 }
 
 /// Whether the child may go on; a code and a sentence if not.
@@ -669,16 +598,6 @@ fn judge<'r>(
         }
         None => Ok(()),
     }
-}
-
-/// The model of a run that only has to end.
-fn nobody(
-    _: segno_runtime::ModelRequest<'_>,
-) -> Result<segno_model::record::AssistantMessage, segno_runtime::ModelError> {
-    Err(segno_runtime::ModelError::new(
-        segno_runtime::ModelErrorKind::Refused,
-        "nothing is asked here",
-    ))
 }
 
 /// The beginning of a call's arguments, in one line.
@@ -708,7 +627,7 @@ impl<N: Nursery + 'static> Subagents for Family<N> {
         run: &'a ToolRun<'a>,
     ) -> Boxed<'a, ToolOutput> {
         Box::pin(async move {
-            match self.open(tools, &prepared).await {
+            match self.open(tools, &prepared, &run.stop).await {
                 Ok(child) => self.work(child, &prepared, run).await,
                 Err(output) => *output,
             }
@@ -722,7 +641,7 @@ impl<N: Nursery + 'static> Subagents for Family<N> {
         stop: Stop,
     ) -> Boxed<'a, Result<Boxed<'static, ToolOutput>, ToolOutput>> {
         Box::pin(async move {
-            let child = self.open(tools, &prepared).await.map_err(|output| *output)?;
+            let child = self.open(tools, &prepared, &stop).await.map_err(|output| *output)?;
             let work: Boxed<'static, ToolOutput> = Box::pin(async move {
                 let run = ToolRun { stop, progress: &|_| {} };
                 self.work(child, &prepared, &run).await

@@ -65,13 +65,26 @@ pub(super) fn record(
     }
 }
 
-/// Today's facts about a child that was launched like this.
+/// A launch with what is around its child; `around` has the role's words already.
+pub(super) fn seen(launch: LaunchRecord, around: &Surroundings) -> LaunchRecord {
+    let (system_sha256, instructions) = (system_sha256(&around.system), files(around));
+    LaunchRecord { system_sha256, instructions, ..launch }
+}
+
+/// A launch with the real path of its directory.
+pub(super) fn at_real_path(launch: LaunchRecord) -> LaunchRecord {
+    let cwd = Path::new(&launch.cwd).canonicalize();
+    let cwd = cwd.map_or_else(|_| launch.cwd.clone(), |real| real.display().to_string());
+    LaunchRecord { cwd, ..launch }
+}
+
+/// Today's facts about a child, and what has become of its place.
 pub(super) fn today(
-    then: &LaunchRecord,
     role: Option<&Role>,
     (can_be_asked, base_url): (bool, Option<String>),
     around: &Surroundings,
-    (specs, here): (&[ToolSpec], &Path),
+    specs: &[ToolSpec],
+    (directory, tree): (Directory, Tree),
 ) -> Today {
     let system = role.map_or_else(|| around.system.clone(), |role| role.around(around).system);
     let unread = |i: &&Instruction| i.note.is_some() && i.text.is_empty();
@@ -84,9 +97,8 @@ pub(super) fn today(
         instructions: files(around),
         unreadable: unreadable.collect(),
         tools: tools(specs),
-        directory: directory(&then.cwd, here),
-        // None is ever made yet; one that is recorded nevertheless is nobody's.
-        tree: if then.worktree.is_some() { Tree::Unregistered } else { Tree::None },
+        directory,
+        tree,
         version: around.version.clone(),
         said_anything: true,
     }
@@ -112,7 +124,7 @@ fn tool(spec: &ToolSpec) -> ToolSource {
 }
 
 /// What is where a child worked.
-fn directory(recorded: &str, here: &Path) -> Directory {
+pub(super) fn directory(recorded: &str, here: &Path) -> Directory {
     let path = Path::new(recorded);
     match std::fs::metadata(path) {
         Err(_) => Directory::Gone,

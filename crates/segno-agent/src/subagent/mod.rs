@@ -7,6 +7,7 @@
 mod asker;
 mod beside;
 mod family;
+mod grounds;
 mod launch;
 pub mod role;
 pub(crate) mod task;
@@ -20,7 +21,9 @@ pub use family::Family;
 pub use role::{Role, Roles};
 pub use task::MAX_TURNS;
 
+use crate::project::Project;
 use crate::tool::Toolbox;
+use crate::worktree::{Planned, Worktrees};
 use crate::{Surroundings, World};
 use segno_model::SessionId;
 use segno_model::compaction::{Settings, Window};
@@ -29,7 +32,7 @@ use segno_model::store::{LogOf, SessionStore};
 use segno_runtime::{CallAt, Model, Stop, ToolOutput, ToolRun};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use task::Task;
@@ -66,6 +69,17 @@ pub trait Nursery: Send + Sync {
     /// What is around the parent's working directory now.
     fn surroundings(&self) -> Surroundings;
 
+    /// What is around another directory of the same project now.
+    fn surroundings_at(&self, cwd: &Path, project: &Project) -> Surroundings {
+        let (cwd, git) = (cwd.display().to_string(), project.git.clone());
+        Surroundings { cwd, git, ..self.surroundings() }
+    }
+
+    /// Where subagents' worktrees are made; none when there are to be none.
+    fn worktrees(&self) -> Option<Worktrees> {
+        None
+    }
+
     /// Clock, timer, limits.
     fn world(&self) -> World;
 
@@ -89,6 +103,8 @@ pub(crate) struct Prepared {
     pub(crate) resumed: bool,
     /// The child of a session that this one was forked from; the child here is a copy of it.
     pub(crate) copy_of: Option<SessionId>,
+    /// The worktree of a new one that is to have one.
+    pub(crate) planned: Option<Planned>,
     /// What has changed since its launch, by code.
     pub(crate) drift: Vec<String>,
     pub(crate) task: Task,

@@ -21,6 +21,8 @@ pub(crate) struct Task {
     pub(crate) timeout: Option<Duration>,
     /// Whether the call returns before it has ended.
     pub(crate) background: bool,
+    /// Whether a new one works in a worktree of its own.
+    pub(crate) worktree: bool,
 }
 
 /// Of which one.
@@ -45,6 +47,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Whether they ask for a worktree, whatever else they say.
+    pub(crate) fn wants_worktree(&self) -> bool {
+        self.worktree == Some(Value::Bool(true))
+    }
+
     /// What they mean.
     pub(crate) fn task(&self) -> Result<Task, String> {
         let prompt = self.prompt.as_deref().unwrap_or_default();
@@ -63,13 +70,14 @@ impl Args {
             (Some(id), None) => Who::Child(child(id)?),
             (None, agent) => Who::New(role(agent.as_deref())?),
         };
-        let asked =
-            |value: &Option<Value>| value.as_ref().is_some_and(|v| *v != Value::Bool(false));
-        if asked(&self.worktree) {
-            return Err("worktrees of their own are not built yet: leave `worktree` out".to_owned());
-        }
+        let worktree = match &self.worktree {
+            None => false,
+            Some(Value::Bool(wanted)) => *wanted,
+            Some(other) => return Err(format!("`worktree` is {other}: it is true or false")),
+        };
         let (prompt, timeout) = (prompt.to_owned(), timeout(self.timeout)?);
-        Ok(Task { who, prompt, timeout, background: self.background.unwrap_or_default() })
+        let background = self.background.unwrap_or_default();
+        Ok(Task { who, prompt, timeout, background, worktree })
     }
 }
 
@@ -125,7 +133,7 @@ mod tests {
             (json!({"agent": " ", "prompt": "p"}), "`agent` is empty"),
             (json!({"prompt": "p", "timeout": 0.5}), "`timeout` is 0.5"),
             (json!({"prompt": "p", "timeout": 1e9}), "`timeout` is"),
-            (json!({"prompt": "p", "worktree": true}), "not built yet"),
+            (json!({"prompt": "p", "worktree": "yes"}), "`worktree` is \"yes\""),
             (json!({"prompt": "p", "background": "yes"}), "expected a boolean"),
             (json!({"prompt": "p", "colour": "green"}), "unknown field"),
         ];
@@ -137,6 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_understood() {
+        assert!(task(&json!({"prompt": "look", "worktree": true})).unwrap().worktree);
         let new = task(&json!({"agent": " scout ", "prompt": "look", "timeout": 90})).unwrap();
         assert_eq!(
             (new.who, new.timeout),

@@ -197,6 +197,14 @@ impl Toolbox {
         Self { tasks: Tasks::of(Arc::new(family)), ..self }
     }
 
+    /// With a subagent's worktree as the project, which lies in Segno's own directory; it works where it did
+    /// before.
+    #[must_use]
+    pub fn in_worktree(self, root: &Path) -> Self {
+        let workspace = self.workspace.in_worktree(root, self.workspace.cwd());
+        Self { workspace: Arc::new(workspace), ..self }
+    }
+
     /// With these tools only; with all when none are named.
     #[must_use]
     pub fn with_only(self, only: Option<Vec<String>>) -> Self {
@@ -216,7 +224,10 @@ impl Toolbox {
         let (host, servers, asking) = (host.clone(), servers.clone(), Arc::clone(asking));
         let temps = Temps::new(own.session.as_str(), &host);
         Self {
-            workspace: Arc::clone(&self.workspace),
+            workspace: match &own.directories {
+                Some(own) => Arc::new(self.workspace.in_worktree(&own.root, &own.cwd)),
+                None => Arc::clone(&self.workspace),
+            },
             hidden_env: self.hidden_env.clone(),
             commands: supervision.map(Commands::new),
             gate: Gate { asker, ..self.gate.clone() },
@@ -359,6 +370,12 @@ impl Toolbox {
     }
 
     fn question(&self, examined: &Examined) -> String {
+        if matches!(examined.request, Request::Task(_)) {
+            let cwd = self.workspace.cwd().display();
+            return format!(
+                "Make a git worktree of {cwd} for a subagent, with a branch of its own"
+            );
+        }
         match &examined.wish {
             Wish::Command(command) => {
                 let outside = command.outside.iter();
@@ -647,6 +664,12 @@ fn wish(workspace: &Workspace, request: &Request) -> Result<Wish, ToolError> {
         | Request::Ls(ls::Args { path, .. }) => path.as_deref(),
         Request::Write(write::Args { path, .. }) | Request::Edit(edit::Args { path, .. }) => {
             let path = workspace.resolve(path)?;
+            let place = workspace.place(&path);
+            return Ok(Wish::Write(path, place));
+        }
+        // A branch is a change of the project.
+        Request::Task(args) if args.wants_worktree() => {
+            let path = workspace.cwd().to_owned();
             let place = workspace.place(&path);
             return Ok(Wish::Write(path, place));
         }

@@ -146,7 +146,7 @@ impl Workspace {
 
     /// Whether reading a resolved path would show credentials.
     pub(crate) fn is_secret(&self, path: &Path) -> bool {
-        self.own().any(|own| path.starts_with(own))
+        self.is_own(path)
             || is_secret_name(path)
             || self.secret_places().any(|place| path.starts_with(place))
     }

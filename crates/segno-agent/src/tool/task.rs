@@ -9,6 +9,7 @@ use crate::mcp::Servers;
 use crate::permission::Memory;
 use crate::subagent::task::Args;
 use crate::subagent::{Beside, MAX_BESIDE, Prepared, Role, Subagents};
+use crate::worktree::Directories;
 use segno_model::SessionId;
 use segno_model::checkpoint::Background;
 use segno_model::record::{Action, Block, ReplayClass, ToolCall};
@@ -32,6 +33,8 @@ pub(crate) struct ChildTools<'a> {
     pub(crate) role: &'a Role,
     /// Whether it may put questions to its parent's person.
     pub(crate) asks: bool,
+    /// Where it works when that is not where its parent does.
+    pub(crate) directories: Option<Directories>,
 }
 
 /// What is kept of a toolbox for those of its children.
@@ -83,7 +86,7 @@ impl Tasks {
     pub(super) fn spec(&self) -> Option<ToolSpec> {
         let roles = self.family.as_ref()?.roles();
         let description = format!(
-            "Give a task to a subagent: another agent with a context of its own, in the same directory. \
+            "Give a task to a subagent: another agent with a context of its own, in the same directory unless `worktree`. \
              Calls in one reply run at once. It sees nothing of this conversation, so put everything it \
              needs into `prompt`; its last message comes back. With `background` the call returns at once, and its \
              end comes as a message. Agents:{}",
@@ -98,6 +101,7 @@ impl Tasks {
                 "prompt": {"type": "string", "description": "the whole task"},
                 "timeout": {"type": "number", "description": "seconds; none unless given"},
                 "background": {"type": "boolean", "description": "go on without waiting for it; it asks nobody for permission"},
+                "worktree": {"type": "boolean", "description": "true: it works in a git worktree of its own, on a branch of its own made from the last commit; commit first what it needs. For changes that would be in the way of yours or another subagent's"},
                 "resume": {"type": "string", "description": "instead of `agent`: the id of a subagent of this session; it goes on with what it knows"},
             }),
         ))

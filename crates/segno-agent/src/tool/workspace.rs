@@ -64,6 +64,8 @@ pub(crate) struct Workspace {
     root: PathBuf,
     home: Option<PathBuf>,
     own: Vec<PathBuf>,
+    /// What lies in `own` and is worked in all the same: a subagent's worktree.
+    lent: Option<PathBuf>,
 }
 
 impl Workspace {
@@ -75,7 +77,15 @@ impl Workspace {
             root: real(root),
             home: home.map(real),
             own: own.iter().map(|p| real(p)).collect(),
+            lent: None,
         }
+    }
+
+    /// The same, for one who works in a worktree that lies in Segno's own directory.
+    pub(crate) fn in_worktree(&self, root: &Path, cwd: &Path) -> Self {
+        let real = |path: &Path| follow(path, 0).unwrap_or_else(|_| path.to_owned());
+        let root = real(root);
+        Self { cwd: real(cwd), lent: Some(root.clone()), root, ..self.clone() }
     }
 
     /// The working directory, links resolved.
@@ -86,6 +96,12 @@ impl Workspace {
     /// The home directory, links resolved.
     pub(super) fn home(&self) -> Option<&Path> {
         self.home.as_deref()
+    }
+
+    /// Whether a resolved path lies in Segno's own directories.
+    pub(super) fn is_own(&self, path: &Path) -> bool {
+        self.own.iter().any(|own| path.starts_with(own))
+            && !self.lent.as_ref().is_some_and(|lent| path.starts_with(lent))
     }
 
     /// Segno's own directories, links resolved.
@@ -145,7 +161,7 @@ impl Workspace {
 
     /// Where a resolved path lies, for writing.
     pub(crate) fn place(&self, path: &Path) -> Place {
-        if self.own.iter().any(|own| path.starts_with(own)) {
+        if self.is_own(path) {
             return Place::Own;
         }
         let in_git = path

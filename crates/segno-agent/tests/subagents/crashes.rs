@@ -15,7 +15,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 /// Polls so often, and gives the output if that was enough.
-async fn polled<F: Future>(work: F, polls: usize) -> Option<F::Output> {
+pub(crate) async fn polled<F: Future>(work: F, polls: usize) -> Option<F::Output> {
     let mut work = pin!(work);
     let mut left = polls;
     std::future::poll_fn(|context| {

@@ -6,6 +6,7 @@ mod background;
 mod continuing;
 mod crashes;
 mod scene;
+mod worktrees;
 
 use scene::{Say, Scene, Seen, call, kinds, parent_id, prompts, text};
 use segno_agent::permission::{Mode, PrefixRule};
@@ -137,7 +138,7 @@ async fn what_makes_no_sense_starts_nothing() {
             "agent-missing",
         ),
         (json!({"resume": "latest", "prompt": "p"}), "`resume` is \"latest\"", "arguments"),
-        (json!({"prompt": "p", "worktree": true}), "not built yet", "arguments"),
+        (json!({"prompt": "p", "worktree": 1}), "it is true or false", "arguments"),
         (
             json!({"agent": "odd", "prompt": "p"}),
             "cannot be asked: there is no key",

@@ -6,6 +6,7 @@ use segno_agent::instructions::Instruction;
 use segno_agent::permission::Mode;
 use segno_agent::subagent::{Family, Nursery, Roles};
 use segno_agent::tool::{Asker, Toolbox, ToolboxConfig};
+use segno_agent::worktree::Worktrees;
 use segno_agent::{Agent, Surroundings, World};
 use segno_model::context::ContextMessage;
 use segno_model::record::{
@@ -141,6 +142,7 @@ pub(crate) struct Home {
     around: Surroundings,
     /// What may be connected to.
     models: Vec<ModelRef>,
+    worktrees: Worktrees,
 }
 
 impl Nursery for Home {
@@ -162,6 +164,10 @@ impl Nursery for Home {
 
     fn surroundings(&self) -> Surroundings {
         self.around.clone()
+    }
+
+    fn worktrees(&self) -> Option<Worktrees> {
+        Some(self.worktrees.clone())
     }
 
     /// A deadline passes as soon as some child was asked something.
@@ -262,12 +268,17 @@ impl Scene {
         self.around.instructions = vec![Instruction { file, text, note }];
     }
 
+    pub(crate) fn worktrees(&self) -> Worktrees {
+        Worktrees::new(self.dir.path().join("segno/worktrees"))
+    }
+
     fn toolbox(&self, parent: &SessionId) -> Toolbox {
         let home = Home {
             store: self.store.clone(),
             player: self.player.clone(),
             around: self.around.clone(),
             models: self.models.clone(),
+            worktrees: self.worktrees(),
         };
         let roles = Roles::load(&Roles::directories(&self.cwd, None));
         let tools = Toolbox::new(ToolboxConfig {
@@ -275,7 +286,7 @@ impl Scene {
             cwd: self.cwd.clone(),
             root: self.cwd.clone(),
             home: None,
-            own: Vec::new(),
+            own: vec![self.dir.path().join("segno")],
             mode: self.mode,
             rules: Vec::new(),
             hidden_env: Vec::new(),

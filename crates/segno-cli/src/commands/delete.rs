@@ -3,7 +3,7 @@
 //! Responsible for: asking first, and moving all or saying which stayed. Must not: delete anything for
 //! good, or take a session from under a process that writes it.
 
-use super::{Workplace, trash};
+use super::{Workplace, trash, worktree};
 use crate::args::DeleteArgs;
 use crate::error::{CliError, ExitCode};
 use crate::stores::not_opened;
@@ -45,6 +45,13 @@ pub async fn delete(
         let program = place.stores.home.command();
         let text = format!("{id} is in the trash; `{program} trash restore {id}` puts it back.");
         screen.line(Text::line(Tone::Plain, &text));
+        let kept = worktree::of_session(place, id);
+        if kept > 0 {
+            let what = plural(kept, "worktree");
+            let text =
+                format!("{what} of its subagents stay; `{program} worktree list` shows them.");
+            screen.line(Text::line(Tone::Plain, &text));
+        }
     }
     Ok(ExitCode::Done)
 }

@@ -39,6 +39,7 @@ pub mod status;
 pub mod stop;
 pub mod trash;
 pub mod work_off;
+pub mod worktree;
 
 use crate::error::CliError;
 use crate::stores::Stores;

@@ -3,12 +3,15 @@
 //! Responsible for: putting store, providers and surroundings together for the children of a session, as the
 //! engine does for the session itself. Must not: decide anything about a child.
 
-use super::{Engine, ModelChoice, world};
+use super::{Engine, ModelChoice, around, world};
 use crate::error::{CliError, ExitCode};
+use crate::home::Home;
 use crate::stores::Log;
 use segno_agent::permission::Mode;
+use segno_agent::project::Project;
 use segno_agent::provider::{Credentials, Provider};
 use segno_agent::subagent::{Family, Nursery, Role, Roles};
+use segno_agent::worktree::Worktrees;
 use segno_agent::{Surroundings, World};
 use segno_model::SessionId;
 use segno_model::child::drift::refusals;
@@ -19,13 +22,14 @@ use segno_model::store::SessionStore as _;
 use segno_runtime::Limits;
 use segno_store::{FileStore, RealDisk};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A session's children on this machine.
 pub struct Children {
     files: FileStore<RealDisk>,
     credentials: Credentials,
     surroundings: Surroundings,
+    home: Home,
     limits: Limits,
     compaction: (Settings, BTreeMap<String, Window>),
 }
@@ -52,6 +56,14 @@ impl Nursery for Children {
         self.surroundings.clone()
     }
 
+    fn surroundings_at(&self, cwd: &Path, project: &Project) -> Surroundings {
+        around(&self.home, cwd, project)
+    }
+
+    fn worktrees(&self) -> Option<Worktrees> {
+        Some(self.home.worktrees())
+    }
+
     fn world(&self) -> World {
         world(self.limits.clone())
     }
@@ -65,7 +77,8 @@ impl Engine {
     /// The roles that a subagent can have here.
     #[must_use]
     pub fn roles(&self) -> Roles {
-        let root = self.project.root.as_deref().unwrap_or(&self.cwd);
+        let here = self.project.root.as_deref().unwrap_or(&self.cwd);
+        let root = self.roles_at.as_deref().unwrap_or(here);
         let user = self.stores.home.config.with_file_name("agents");
         Roles::load(&Roles::directories(root, Some(&user)))
     }
@@ -77,6 +90,7 @@ impl Engine {
             files: self.stores.files.clone(),
             credentials: self.credentials.clone(),
             surroundings: self.surroundings(),
+            home: self.stores.home.clone(),
             limits: self.limits(),
             compaction: (self.config.compaction.settings(), self.config.windows()),
         };
@@ -99,6 +113,9 @@ impl Engine {
         if let Some(cwd) = cwd.filter(|cwd| cwd.is_dir() && *cwd != self.cwd) {
             self.move_to(cwd).await;
         }
+        if header.launch.as_ref().is_some_and(|launch| launch.get("worktree").is_some()) {
+            self.roles_at = Some(self.place_of(&parent).await?);
+        }
         let unused = self.stores.home.data.join("actions");
         let tools = self.toolbox(&parent, unused, Mode::ReadOnly, None);
         let reviewed = self.family(&parent).review(&tools, id, allow).await;
@@ -109,6 +126,14 @@ impl Engine {
         })?;
         let refused = refusals(&drift, false);
         Ok(refused.iter().map(|drift| drift.code.to_owned()).collect())
+    }
+
+    /// The project that a session works in: a child's worktree may have other roles in it, or none.
+    async fn place_of(&self, session: &SessionId) -> Result<PathBuf, CliError> {
+        let found = self.stores.files.read(session).await?;
+        let project = found.state.in_force.project.as_ref().unwrap_or(&found.header.project);
+        let cwd = PathBuf::from(&project.cwd);
+        Ok(Project::look(&cwd).await.root.unwrap_or(cwd))
     }
 
     /// The role of a session that is a child; the general one when it is not there any more.

@@ -29,17 +29,19 @@ use segno_agent::project::Project;
 use segno_agent::provider::{Credentials, Secret};
 use segno_agent::supervisor::this_program;
 use segno_agent::tool::{Asker, Supervision, Toolbox, ToolboxConfig};
+use segno_agent::worktree::told_child;
 use segno_agent::{Agent, Surroundings, World, instructions};
 use segno_model::SessionId;
 use segno_model::accounting::Cost;
+use segno_model::child::parse_launch;
 use segno_model::finding::Finding;
-use segno_model::record::{FORMAT, Header, ModelRef, Policy, RunEnd, Usage};
+use segno_model::record::{FORMAT, Header, ModelRef, Policy, RunEnd, Usage, Worktree};
 use segno_model::store::{
     DamagedSession as _, HeldSession as _, Ids as _, Judged, Owner, SessionStore as _,
 };
 use segno_runtime::{Limits, RetryPolicy, Session, SpendLimit, StoreInbox};
 use segno_store::{FileDamaged, SystemClock, UuidIds, this_process};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +57,8 @@ pub struct Engine {
     pub cwd: PathBuf,
     /// What is known of it.
     pub project: Project,
+    /// Where roles are looked for, when that is not this project.
+    roles_at: Option<PathBuf>,
     /// Servers of tools, as far as they were started.
     servers: Option<Arc<Servers>>,
     /// The place for which they were.
@@ -85,9 +89,9 @@ impl Engine {
         let keys = keys.filter_map(|(name, key)| Some((name.clone(), Secret::new(key)?)));
         let credentials = Credentials::from_env(keys.collect());
         let project = Project::look(&cwd).await;
-        let (servers, servers_of) = (None, None);
+        let (servers, servers_of, roles_at) = (None, None, None);
         let stores = Stores::new(home);
-        Ok(Self { stores, config, credentials, cwd, project, servers, servers_of })
+        Ok(Self { stores, config, credentials, cwd, project, roles_at, servers, servers_of })
     }
 
     /// Line 1 of a new session of this project.
@@ -175,25 +179,26 @@ impl Engine {
     /// What is around the working directory now.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
-        let user = self.stores.home.instructions();
-        let root = self.project.root.as_deref();
-        let instructions = instructions::load(&self.cwd, root, Some(&user));
-        let cwd = self.cwd.display().to_string();
-        Surroundings {
-            system: instructions::system_prompt(&cwd, &instructions::platform(), &instructions),
-            instructions,
-            cwd,
-            git: self.project.git.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        }
+        around(&self.stores.home, &self.cwd, &self.project)
     }
 
     /// What is around a session: for a child, its role too.
     #[must_use]
     pub fn surroundings_of(&self, session: &Session<Log>) -> Surroundings {
-        let around = self.surroundings();
-        let launch = session.header().launch.as_ref();
-        launch.map_or(around.clone(), |launch| self.role_of(launch).around(&around))
+        let mut around = self.surroundings();
+        let Some(launch) = session.header().launch.as_ref() else { return around };
+        if let Some(worktree) = self.worktree_of(session) {
+            around.system.push_str(&told_child(&worktree));
+        }
+        self.role_of(launch).around(&around)
+    }
+
+    /// The worktree that a session works in: a record's word counts only for the place that is this child's.
+    fn worktree_of(&self, session: &Session<Log>) -> Option<Worktree> {
+        let own = self.stores.home.worktrees().path(session.id());
+        let launch = parse_launch(session.header().launch.as_ref()?).ok()?;
+        let at = |worktree: &Worktree| Path::new(&worktree.path) == own;
+        launch.worktree.filter(at).filter(|_| self.project.root.as_ref() == Some(&own))
     }
 
     /// An agent over a session. Without somebody who asks, what would ask is refused.
@@ -209,6 +214,10 @@ impl Engine {
             // A child starts no children, whoever goes on with it.
             Some(launch) => tools.with_only(self.role_of(launch).tools),
             None => tools.with_subagents(self.family(session.id())),
+        };
+        let tools = match self.worktree_of(&session) {
+            Some(worktree) => tools.in_worktree(Path::new(&worktree.path)),
+            None => tools,
         };
         let inbox = StoreInbox { store: self.stores.files.clone(), id: session.id().clone() };
         let around = self.surroundings_of(&session);
@@ -330,6 +339,20 @@ pub fn directory_of(session: &Session<Log>) -> Option<PathBuf> {
     let project = now.project.as_ref().unwrap_or(&session.header().project);
     let cwd = last.filter(|cwd| !cwd.is_empty()).unwrap_or(&project.cwd);
     (!cwd.is_empty()).then(|| PathBuf::from(cwd))
+}
+
+/// What is around a directory now.
+fn around(home: &Home, cwd: &Path, project: &Project) -> Surroundings {
+    let user = home.instructions();
+    let instructions = instructions::load(cwd, project.root.as_deref(), Some(&user));
+    let cwd = cwd.display().to_string();
+    Surroundings {
+        system: instructions::system_prompt(&cwd, &instructions::platform(), &instructions),
+        instructions,
+        cwd,
+        git: project.git.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 fn world(limits: Limits) -> World {

@@ -59,3 +59,4 @@ mod strange_files;
 mod subagents;
 mod take_up;
 mod terminal_process;
+mod worktree;

@@ -1,0 +1,151 @@
+//! `segno worktree prune`: away with what holds nothing.
+//!
+//! Responsible for: showing what would go and what stays, asking, and that nobody is at work in what goes. Must
+//! not: decide what holds nothing, or remove anything that was not shown.
+
+use super::{Found, Workplace, find, notes};
+use crate::error::{CliError, ExitCode};
+use crate::terminal::confirm::confirm;
+use crate::terminal::table::plural;
+use crate::terminal::{Screen, Text, Tone, clean};
+use segno_agent::worktree::Worktrees;
+use segno_model::SessionId;
+use segno_model::store::{SessionStore as _, StoreError};
+
+/// How it is done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) dry_run: bool,
+    pub(super) yes: bool,
+    pub(super) json: bool,
+}
+
+/// One that stays, and why.
+struct Stays {
+    found: Found,
+    why: String,
+}
+
+/// Shows what would go, asks, and removes it.
+///
+/// # Errors
+/// When what is named is not there.
+pub(super) async fn prune(
+    queries: &[String],
+    how: How,
+    place: &Workplace,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let worktrees = place.stores.home.worktrees();
+    let (goes, mut stays) = survey(queries, &worktrees).await?;
+    if !how.json {
+        say(&goes, &stays, screen);
+    }
+    let look_only = goes.is_empty() || how.dry_run || (how.json && !how.yes);
+    if look_only {
+        tell(&goes, &stays, (how.json, false), screen);
+        return Ok(ExitCode::Done);
+    }
+    let question = format!("Remove {} with their branches?", plural(goes.len(), "worktree"));
+    if !how.yes && !confirm(&question, "--yes")? {
+        screen.line("Nothing was removed.");
+        return Ok(ExitCode::Stopped);
+    }
+    let mut gone = Vec::new();
+    let mut failed = false;
+    for found in goes {
+        match remove(&found, &worktrees, place).await {
+            Ok(()) => gone.push(found),
+            Err(why) => {
+                failed = true;
+                stays.push(Stays { found, why });
+            }
+        }
+    }
+    tell(&gone, &stays, (how.json, true), screen);
+    Ok(if failed { ExitCode::Failed } else { ExitCode::Done })
+}
+
+async fn survey(
+    queries: &[String],
+    worktrees: &Worktrees,
+) -> Result<(Vec<Found>, Vec<Stays>), CliError> {
+    let mut wanted = Vec::new();
+    for query in queries {
+        let note = find(query, worktrees)?;
+        if !wanted.contains(&note) {
+            wanted.push(note);
+        }
+    }
+    if queries.is_empty() {
+        wanted = notes(worktrees)?.0;
+    }
+    let (mut goes, mut stays) = (Vec::new(), Vec::new());
+    for note in wanted {
+        let work = worktrees.work(&note).await;
+        let found = Found { note, work };
+        if found.work.is_removable() {
+            goes.push(found);
+        } else {
+            let why = found.holds();
+            stays.push(Stays { found, why });
+        }
+    }
+    Ok((goes, stays))
+}
+
+/// Behind the child's lock; behind its parent's, too, where that may be about to make it.
+async fn remove(found: &Found, worktrees: &Worktrees, place: &Workplace) -> Result<(), String> {
+    let mut ids: Vec<&SessionId> = vec![&found.note.child];
+    if found.work.may_be_under_way() {
+        ids.push(&found.note.parent);
+    }
+    let mut held = Vec::new();
+    for id in ids {
+        match place.stores.files.open(id).await {
+            Ok(lock) => held.push(lock),
+            Err(StoreError::Held(_)) => return Err("somebody is at work in it".to_owned()),
+            // What was deleted is at work nowhere, and what a log says does not matter here.
+            Err(_) => {}
+        }
+    }
+    worktrees.remove(&found.note, &found.work).await.map_err(|kept| kept.to_string())
+}
+
+fn say(goes: &[Found], stays: &[Stays], screen: &mut Screen) {
+    for Stays { found, why } in stays {
+        let text = format!("{} stays: {why}", found.note.child);
+        screen.line(Text::line(Tone::Dim, &clean::line(&text)));
+    }
+    for found in goes {
+        let text = format!("{} goes: {}", found.note.child, found.holds());
+        screen.line(Text::line(Tone::Plain, &clean::line(&text)));
+    }
+    screen.flush();
+}
+
+fn tell(gone: &[Found], stays: &[Stays], (as_json, done): (bool, bool), screen: &mut Screen) {
+    if as_json {
+        let stay = |Stays { found, why }: &Stays| serde_json::json!({"child": found.note.child, "state": found.work.state, "why": why});
+        screen.json(&serde_json::json!({
+            "version": 1,
+            "done": done,
+            "worktrees": gone.iter().map(Found::json).collect::<Vec<_>>(),
+            "kept": stays.iter().map(stay).collect::<Vec<_>>(),
+        }));
+        return;
+    }
+    match (done, gone.len()) {
+        (true, n) => {
+            screen.line(Text::line(Tone::Good, &format!("{} removed.", plural(n, "worktree"))));
+        }
+        (false, 0) => screen.line("There is nothing that could be removed."),
+        (false, _) => screen.line("Nothing was removed."),
+    }
+    if done {
+        for Stays { found, why } in stays.iter().filter(|stays| stays.found.work.is_removable()) {
+            let text = format!("{} stays: {why}", found.note.child);
+            screen.line(Text::line(Tone::Warning, &clean::line(&text)));
+        }
+    }
+}
