@@ -18,7 +18,10 @@ pub use looking::{
     StatusArgs,
 };
 pub use removing::{DeleteArgs, ImportArgs, TrashAction, TrashArgs};
-pub use tending::{CompactArgs, ContextAction, ContextArgs, EraseArgs, PruneArgs, PruneKind};
+pub use tending::{
+    CompactArgs, ContextAction, ContextArgs, EraseArgs, NameArgs, PruneArgs, PruneKind,
+    RelocateArgs,
+};
 pub use worktrees::{WorktreeAction, WorktreeArgs};
 
 use crate::error::{CliError, capitalised};
@@ -477,17 +480,6 @@ pub struct RepairArgs {
     pub json: bool,
 }
 
-/// `segno name`
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct NameArgs {
-    /// Which session
-    pub session: String,
-
-    /// Its new name; an empty one takes the name away
-    #[arg(value_name = "NAME")]
-    pub name: String,
-}
-
 /// `segno export`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ExportArgs {
@@ -526,17 +518,6 @@ impl ExportArgs {
             ExportFormat::Segno => false,
         }
     }
-}
-
-/// `segno relocate`
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct RelocateArgs {
-    /// Which session
-    pub session: String,
-
-    /// Where the project is now; the working directory if nothing is said
-    #[arg(value_name = "DIR")]
-    pub directory: Option<PathBuf>,
 }
 
 /// `segno models`

@@ -1,8 +1,9 @@
-//! The arguments of the commands that take something out of a session, or out of its way.
+//! The arguments of the commands that tend a session: what is taken out of it or out of its way, its name and its place.
 //!
 //! Responsible for: their shape and help texts. Must not: decide anything.
 
 use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
 
 /// `segno context`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -129,4 +130,26 @@ pub struct CompactArgs {
     /// JSON instead of text (docs/protocol/cli-json.md)
     #[arg(long)]
     pub json: bool,
+}
+
+/// `segno name`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct NameArgs {
+    /// Which session
+    pub session: String,
+
+    /// Its new name; an empty one takes the name away
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}
+
+/// `segno relocate`
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RelocateArgs {
+    /// Which session
+    pub session: String,
+
+    /// Where the project is now; the working directory if nothing is said
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
 }
