@@ -131,14 +131,14 @@ pub(super) fn compaction_request(request: &ModelRequest<'_>) -> HttpRequest {
 pub(super) fn compacted(body: &str) -> Result<OwnCompaction, ModelError> {
     let answer = Object::parse(body).ok_or_else(|| broken("the state is not JSON"))?;
     let items: Vec<Box<RawValue>> = answer.get("output").unwrap_or_default();
-    let is_state = |item: &Box<RawValue>| {
+    let is_state = |item: &RawValue| {
         Object::parse(item.get()).is_some_and(|item| {
             matches!(item.text("type").as_str(), "compaction" | "compaction_summary")
                 && !item.text("encrypted_content").is_empty()
         })
     };
     let is_strict = serde_json::from_str::<Value>(body).is_ok();
-    if items.iter().filter(|item| is_state(item)).count() != 1 || !is_strict {
+    if items.iter().filter(|item| is_state(item.as_ref())).count() != 1 || !is_strict {
         return Err(broken("the answer holds no state, or several"));
     }
     Ok(OwnCompaction {
