@@ -9,7 +9,7 @@ use std::process::Command;
 /// Crash states that are looked at in CI.
 const STATES: u64 = 2_000_000;
 /// The same of a parent with its child.
-const FAMILY_STATES: u64 = 20_000;
+const FAMILY_STATES: u64 = 6_000;
 /// Seeds that are tried in CI.
 const SEEDS: u64 = 20_000;
 /// How often two processes take turns at most in CI.

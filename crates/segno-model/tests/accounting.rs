@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use segno_model::accounting::{Accounts, Kind, Price, Sum};
 use segno_model::batch::{Draft, plan};
 use segno_model::record::{
-    AssistantMessage, Child, ChildState, Compaction, CompactionState, Header, Message, ModelRef,
-    Request, Run, RunState, Tip, ToolMessage, Usage, UsageRecord, UserMessage,
+    AssistantMessage, Attempt, Block, Child, ChildState, Compaction, CompactionState, Established,
+    Header, Message, ModelRef, Outcome, Request, Run, RunState, Tip, ToolMessage, Usage,
+    UsageRecord, UserMessage,
 };
 use segno_model::state::State;
 use segno_model::{Body, Record, Seq, SessionId, Timestamp};
@@ -194,6 +195,55 @@ fn children_count_once_or_are_missing() {
     assert_eq!(accounts.total_with_children(&price, &spent).money(), "5.00");
     let unknown = accounts.total_with_children(&price, &|_| None);
     assert_eq!((unknown.children_unknown, unknown.money().as_str()), (1, "≥ 1.00"));
+}
+
+/// A call of a subagent without a record of its end leaves the sum open when the subagent's own log is not there,
+/// whatever its result says; a call of another tool never does. Covers: US6.
+#[test]
+fn a_subagent_without_a_log_leaves_the_sum_open_and_another_tool_does_not() {
+    let result = |name: &str| {
+        let content = vec![Block::text("done, 5 tokens in, 7 out")];
+        Body::Message(Box::new(Message::Tool(ToolMessage {
+            call_id: "c".to_owned(),
+            call_seq: None,
+            name: name.to_owned(),
+            content,
+            whole: None,
+            is_error: false,
+            outcome: Outcome::Done,
+            established: Established::Observed,
+            background: None,
+        })))
+    };
+    for (tool, missing, money) in [("task", 1, "≥ 1.00"), ("bash", 0, "1.00")] {
+        let mut log = Log::new();
+        log.turn(1);
+        if tool == "task" {
+            log.write(Body::Child(Child::new("one", "c", ChildState::Started)));
+        }
+        log.write(result(tool));
+        let sum = log.accounts().total_with_children(&price, &|_| None);
+        assert_eq!((sum.children_unknown, sum.money().as_str()), (missing, money), "{tool}");
+    }
+}
+
+/// What an attempt's record says of model and tokens is for programs: it has no price, however it reads. Covers: US16.
+#[test]
+fn an_attempts_record_costs_nothing() {
+    let mut log = Log::new();
+    log.turn(1);
+    let usage = Some(Usage { output: 1_000_000, ..Usage::default() });
+    let attempt = Attempt {
+        id: "3.0".to_owned(),
+        launched: true,
+        model: Some(model("b")),
+        usage,
+        ..Attempt::default()
+    };
+    let ended = Child::new("one", "c", ChildState::Ended);
+    log.write(Body::Child(Child { attempt: Some(Box::new(attempt)), ..ended }));
+    assert_eq!(log.total().money(), "1.00");
+    assert_eq!(log.accounts().total_with_children(&price, &|_| None).money(), "1.00");
 }
 
 /// Time between records that one process wrote; what ran beside something else counts once.

@@ -60,8 +60,9 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             {
                 self.wait_for_room(error).await?;
             }
-            bodies.push(Body::Message(Box::new(Message::User(notice))));
+            // First, as beside a result.
             bodies.extend(child.and_then(|child| self.of_its_call(*child)));
+            bodies.push(Body::Message(Box::new(Message::User(notice))));
         }
         Ok(bodies)
     }

@@ -433,9 +433,10 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                 Err(error) => self.wait_for_room(error).await?,
             }
         };
-        let mut bodies = vec![fitted];
-        bodies.extend(output.task.map(Body::Task));
-        bodies.extend(output.child.map(|child| of_call(*child, &call.id, call_seq)));
+        // A batch may arrive in part: a result without what stands beside it would be the whole story.
+        let child = output.child.map(|child| of_call(*child, &call.id, call_seq));
+        let mut bodies: Vec<Body> = child.into_iter().chain(output.task.map(Body::Task)).collect();
+        bodies.push(fitted);
         self.append(bodies, Level::Written).await?;
         Ok(())
     }

@@ -185,10 +185,9 @@ impl<L: SessionLog> Session<L> {
             tool: &action.tool,
             established: if unknown { Source::Recovery } else { Source::Traces },
         };
-        let mut found = vec![fit::output(self.log_mut(), &of, &mut output).await?];
+        let result = fit::output(self.log_mut(), &of, &mut output).await?;
         let child = output.child.map(|child| of_call(*child, &action.call_id, action.call_seq));
-        found.extend(child);
-        Ok(found)
+        Ok(child.into_iter().chain([result]).collect())
     }
 
     /// What recovery has to write before something new begins, or before the open run goes on.

@@ -171,6 +171,24 @@ pub(super) fn never_started(child: &SessionId, attempt: &str) -> ToolOutput {
     not_begun(attempt, Some(child), (Outcome::NotRun, "never-started"), &sentence)
 }
 
+/// The end of a child in the background that cannot be told.
+pub(super) fn lost_sight(child: &SessionId, attempt: &str, why: &str) -> ToolOutput {
+    let sentence = format!("What became of the subagent {child} cannot be told: {why}.");
+    let attempt = Attempt {
+        id: attempt.to_owned(),
+        status: AttemptStatus::Unknown,
+        launched: true,
+        reason: Some("unknown".to_owned()),
+        detail: Some(detail(&sentence)),
+        usage_incomplete: true,
+        ..Attempt::default()
+    };
+    let record = Child::new(child.as_str(), "", ChildState::Ended);
+    let record = Child { attempt: Some(Box::new(attempt)), ..record };
+    let output = ToolOutput::new(sentence, true, Outcome::Unknown);
+    ToolOutput { child: Some(Box::new(record)), ..output }
+}
+
 fn not_begun(
     id: &str,
     child: Option<&SessionId>,

@@ -44,7 +44,7 @@ async fn a_child_does_its_task_and_its_last_words_come_back() {
     let records = scene.records(&parent_id()).await;
     assert_eq!(
         kinds(&records),
-        "session model environment run message request message action child message child request message run"
+        "session model environment run message request message action child child message request message run"
     );
     let call_seq = records[6].seq();
     let child = child_id(&parent_id(), call_seq, 0);

@@ -187,6 +187,15 @@ impl Process {
         run.await.map(drop).map_err(|e| e.to_string())
     }
 
+    /// Asks, and gives the status and the code of the attempt that came of it.
+    async fn last(&self, words: &str) -> Result<(AttemptStatus, Option<String>), String> {
+        self.ask(words).await?;
+        let records = self.records(&parent_id()).await;
+        let last =
+            segno_model::child::attempts(&records).last().map(|a| (a.status, a.reason.clone()));
+        last.ok_or_else(|| "no attempt is on record".to_owned())
+    }
+
     async fn take_up(&self) -> Result<(), String> {
         let mut parent = self.parent().await.map_err(|e| e.to_string())?;
         let (name, stop, mut nobody) = (model_ref(), Stop::never(), ());
@@ -300,10 +309,6 @@ async fn judge(disk: &SimDisk, cwd: &Path) -> Result<(), String> {
         return Err(format!("an end was told twice: {ends:?}"));
     }
     let attempts = segno_model::child::attempts(&records);
-    let told = records.iter().filter(|r| matches!(r.body(), Body::Child(c) if c.attempt.is_some()));
-    if told.count() != attempts.len() {
-        return Err("an attempt was delivered twice".to_owned());
-    }
     let Some(child) = children.first() else { return Ok(()) };
     truthful(&process, child, &attempts).await?;
     goes_on(&process, child).await
@@ -316,6 +321,7 @@ async fn truthful(
     attempts: &[&segno_model::record::Attempt],
 ) -> Result<(), String> {
     let own = process.records(child).await;
+    let whole = own.first().is_some_and(|r| matches!(r.body(), Body::Session(_)));
     let (mut given, mut completed, mut newest) = (Vec::new(), BTreeSet::new(), None);
     for record in &own {
         match record.body() {
@@ -341,7 +347,9 @@ async fn truthful(
         if (is == AttemptStatus::Completed) != was {
             return Err(format!("attempt {} is told as {is:?}; completed: {was}", attempt.id));
         }
-        if (is == AttemptStatus::Rejected) == given.contains(&attempt.id) {
+        // Of one whose first line did not arrive, nobody can know.
+        let known = whole || is != AttemptStatus::Unknown;
+        if known && (is == AttemptStatus::Rejected) == given.contains(&attempt.id) {
             return Err(format!("attempt {} is told as {is:?}; given: {given:?}", attempt.id));
         }
     }
@@ -351,18 +359,32 @@ async fn truthful(
     }
 }
 
-/// Whatever became of it: one that was given anything can be continued.
+/// Whatever became of it: one that was given anything can be continued. One whose first line did not arrive, and whose
+/// model therefore was never asked, is refused by name, and its parent starts another one.
 async fn goes_on(process: &Process, child: &SessionId) -> Result<(), String> {
     let own = process.records(child).await;
-    if !own.iter().any(|r| matches!(r.body(), Body::Message(m) if matches!(&**m, Message::User(_))))
-    {
+    let is_prompt =
+        |r: &Record| matches!(r.body(), Body::Message(m) if matches!(&**m, Message::User(_)));
+    if !own.iter().any(is_prompt) {
         return Ok(());
     }
-    process.ask(&format!("again {child}")).await?;
-    let records = process.records(&parent_id()).await;
-    match segno_model::child::attempts(&records).last().map(|attempt| attempt.status) {
-        Some(AttemptStatus::Completed) => Ok(()),
-        other => Err(format!("it cannot be continued: {other:?}")),
+    let header = process.store.read(child).await.map_err(|e| e.to_string())?.header;
+    if header.launch.is_some() {
+        return match process.last(&format!("again {child}")).await? {
+            (AttemptStatus::Completed, _) => Ok(()),
+            other => Err(format!("it cannot be continued: {other:?}")),
+        };
+    }
+    if own.iter().any(|r| matches!(r.body(), Body::Request(_))) {
+        return Err("its model was asked, and its first line is gone".to_owned());
+    }
+    match process.last(&format!("again {child}")).await? {
+        (AttemptStatus::Rejected, Some(code)) if code == "missing-launch" => {}
+        other => return Err(format!("it is not refused: {other:?}")),
+    }
+    match process.last("go").await? {
+        (AttemptStatus::Completed, _) => Ok(()),
+        other => Err(format!("no other one can be started: {other:?}")),
     }
 }
 

@@ -451,3 +451,116 @@ fn a_real_kill_at_every_step_is_settled() {
         }
     }
 }
+
+/// A parent that starts a child in the background; the child's first reply goes wrong as `fault` says.
+fn beside(fault: &str) -> Place {
+    let script = format!(
+        r##"
+strict prefix
+rule child hangs
+  once
+  when system contains "# Role"
+  {fault}
+  say "It is blue."
+rule child answers
+  when system contains "# Role"
+  say "It is blue."
+rule starts
+  when last user
+  when prompt contains "start it"
+  call task {{"agent": "scout", "prompt": "which colour?", "background": true}}
+rule was told
+  when prompt contains "it finished"
+  say "Told: it finished."
+rule was told of a cut
+  when prompt contains "it was interrupted"
+  say "Told: interrupted."
+otherwise
+  say "Begun."
+"##
+    );
+    with_scout(Place::new(&script))
+}
+
+/// The inputs that tell of ends.
+fn ends(place: &Place) -> Vec<String> {
+    let records = place.records();
+    let ids = records.iter().filter_map(|record| match record.body() {
+        Body::Message(message) => match &**message {
+            Message::User(user) if user.notice.as_deref() == Some("background") => {
+                user.input_id.clone()
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// One task waits for what its agent began in the background, and its model is told. Covers: G8.
+#[test]
+fn a_run_waits_for_its_subagents_in_the_background() {
+    let place = beside("fault delay 50ms");
+    let ran = place.done(&["--permission", "all", "start it"]);
+    assert_eq!((ran.code, ran.out.contains("Told: it finished.")), (Some(0), true), "{ran:?}");
+    assert!(ran.err.contains("It is blue."), "{ran:?}");
+    assert_eq!((ends(&place).len(), statuses(&place)), (1, vec![AttemptStatus::Completed]));
+    assert_eq!(place.server.violations(), []);
+}
+
+/// While it works it is listed; its process is killed, the next one is told of that once, and it can be gone on with.
+/// Covers: G7, G8, RS7, #142.
+#[test]
+fn a_subagent_in_the_background_dies_with_its_process_and_is_told_once() {
+    let place = beside("fault hang after 3 events");
+    let mut run = place.run(&["--permission", "all", "start it"]).spawn().unwrap();
+    until_hanging(&place, &mut run);
+    let id = children(&place).remove(0).id.to_string();
+    let status = |args: &[&str]| -> Ran { place.segno(args).output().unwrap().into() };
+    let json: serde_json::Value = serde_json::from_str(&status(&["status", "--json"]).out).unwrap();
+    assert_eq!(json["subagents"][0]["id"].as_str(), Some(id.as_str()), "{json}");
+    same_shape("status", &example("status")["subagents"][0], &json["subagents"][0]);
+    assert!(status(&["status"]).out.contains(&format!("subagent {id}")));
+    // The parent has ended its turn, or is about to.
+    signal(&run, Signal::KILL);
+    run.wait().unwrap();
+    assert!(!status(&["status"]).out.contains(&id), "it died with its parent");
+    for _ in 0..2 {
+        let ran = place.done(&["--permission", "all", "--continue", "and?"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    assert_eq!(ends(&place).len() + usize::from(told_as_result(&place)), 1);
+    assert_eq!(statuses(&place), [AttemptStatus::Interrupted]);
+    let url = place.server.url();
+    let ran = status(&["resume", &id, "--base-url", &url, "--", "go on"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "It is blue.\n"), "{ran:?}");
+    assert_eq!(place.server.violations(), []);
+}
+
+/// Whether the call itself has the end as its result: it was killed before it had answered.
+fn told_as_result(place: &Place) -> bool {
+    let records = place.records();
+    !records.iter().any(|record| match record.body() {
+        Body::Message(message) => {
+            matches!(&**message, Message::Tool(result) if result.background.is_some())
+        }
+        _ => false,
+    })
+}
+
+/// Ctrl-C ends what works in the background too, for good. Covers: G9.
+#[test]
+fn a_stop_ends_a_subagent_in_the_background() {
+    let place = beside("fault hang after 3 events");
+    let run = place.run(&["--permission", "all", "start it"]).spawn().unwrap();
+    let mut run = run;
+    until_hanging(&place, &mut run);
+    let answered = |requests: &[Recorded]| requests.len() >= 3;
+    assert!(place.server.wait_until(PATIENCE, answered), "its parent goes on");
+    signal(&run, Signal::INT);
+    assert_eq!(run.wait().unwrap().code(), Some(3));
+    assert_eq!((ends(&place).len(), statuses(&place)), (1, vec![AttemptStatus::Stopped]));
+    let child = children(&place).remove(0);
+    let end = wait(place.store().read(&child.id)).unwrap().state.in_force.last_end;
+    assert_eq!((child.held, end), (false, Some(segno_model::record::RunEnd::Stopped)));
+}

@@ -61,15 +61,13 @@ impl<N: Nursery> Family<N> {
     /// What became of an attempt that went on behind its result in a process that is gone.
     pub(super) async fn end_of_now(&self, tools: &Toolbox, handle: &str) -> Option<ToolOutput> {
         let store = self.nursery.store();
-        let unknown = |why: &StoreError| {
-            let text = format!("What became of the subagent {handle} cannot be told now: {why}.");
-            Some(ToolOutput::new(text, true, segno_model::record::Outcome::Unknown))
-        };
         let parts = handle.split_once('.');
         let parts = parts.and_then(|(child, at)| Some((SessionId::parse(child).ok()?, at)));
         let Some((child, attempt)) = parts else {
-            return unknown(&StoreError::refused("that names none"));
+            let text = format!("What {handle} was is not known: it names no subagent.");
+            return Some(ToolOutput::new(text, true, segno_model::record::Outcome::Unknown));
         };
+        let unknown = |why: &StoreError| Some(told::lost_sight(&child, attempt, &why.to_string()));
         match self.look_up(&child).await {
             Ok((_, owner)) if owner != self.parent => return Some(told::elsewhere(&child)),
             Err((code, _)) if code == "not-found" => {
