@@ -118,6 +118,25 @@ fn what_its_agent_has_open_is_not_replaced() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
+/// Covers: G14. A fork that begins with a reference needs the file as it is.
+#[test]
+fn a_file_that_others_begin_with_is_not_replaced() {
+    let machine = Machine::with(CODEX, &["15-orphan-call-tail"]);
+    let id = "019c0000-000f-7000-8000-00000000000f";
+    let fork = json!({"timestamp": "2026-03-02T10:00:00.000Z", "ordinal": 7, "type": "session_meta", "payload": {
+        "id": "019c0000-00f0-7000-8000-0000000000f0", "timestamp": "2026-03-02T10:00:00.000Z", "cwd": "/srv/x",
+        "history_base": {"thread_id": id, "end_ordinal_exclusive": 7, "end_byte_offset": 900}}});
+    let name =
+        format!("{CODEX}/rollout-2026-03-02T10-00-00-019c0000-00f0-7000-8000-0000000000f0.jsonl");
+    machine.put(&name, &format!("{fork}\n"));
+    let before = machine.untouched(CODEX);
+    let said = machine.run(&["repair", "codex:019c0000-000f", "--in-place", "--yes"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("begins with lines") && said.err.contains("--install"), "{said:?}");
+    assert_eq!(machine.untouched(CODEX), before);
+    assert_eq!(machine.run(&["repair", "codex:019c0000-000f", "--install", "--yes"]).code, 0);
+}
+
 #[test]
 fn a_new_file_is_written_beside_nothing_and_over_nothing() {
     let machine = torn();

@@ -5,10 +5,15 @@
 
 use super::error::RescueError;
 use super::place::Placed;
+use super::write::renamed;
 use super::{Plan, Rename};
-use crate::foreign::{self, Agent, Roots};
+use crate::disk::RealDisk;
+use crate::durable::{TempFile, create_dirs};
+use crate::error::store_error;
+use crate::foreign::{self, Agent, Located, Roots};
 use sha2::{Digest, Sha256};
-use std::io::{self, Write};
+use std::ffi::OsStr;
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 impl Plan {
@@ -21,15 +26,31 @@ impl Plan {
         let Some(from) = self.id.clone().filter(|id| !id.is_empty()) else {
             return Err(unplaced("the session does not say its id"));
         };
-        if !is_found(&self.path, self.agent, roots) {
+        let Some(found) = found(&self.path, self.agent, roots) else {
             return Err(unplaced("the file does not lie where its agent keeps sessions"));
-        }
+        };
         let to = self.new_id(&from)?;
         let name = new_name(self.agent, &self.path, &to);
         let name =
             name.ok_or_else(|| unplaced("its agent keeps a session in a folder, not in a file"))?;
-        let path = self.path.parent().unwrap_or(Path::new(".")).join(name);
-        self.to_new_file_as(&path, Some(&Rename { from, to }))
+        let path = found.path.parent().unwrap_or(Path::new(".")).join(name);
+        let rename = Rename { from, to };
+        if self.agent == Agent::Claude {
+            take_along(&found, &path, &rename)?;
+        }
+        self.to_new_file_as(&path, Some(&rename))
+    }
+
+    /// Sessions that name lines and bytes of this file: forks of Codex's begin with a reference, not with a copy.
+    /// Another file in its place would be another beginning for them.
+    #[must_use]
+    pub fn referring(&self, roots: &Roots) -> Vec<PathBuf> {
+        let Some(id) = self.id.as_deref().filter(|_| self.agent == Agent::Codex) else {
+            return Vec::new();
+        };
+        let (found, _) = foreign::locate_of(Agent::Codex, roots);
+        let others = found.into_iter().map(|other| other.path).filter(|path| *path != self.path);
+        others.filter(|path| begins_with_reference(path, id)).collect()
     }
 
     /// The same for the same content.
@@ -72,11 +93,45 @@ impl Write for Hashed {
     }
 }
 
-/// Whether an agent finds a file where it is.
-fn is_found(path: &Path, agent: Agent, roots: &Roots) -> bool {
-    let Ok(path) = path.canonicalize() else { return false };
-    let (found, _) = foreign::locate_of(agent, roots);
-    found.into_iter().any(|other| other.path.canonicalize().is_ok_and(|other| other == path))
+/// Whether a rollout's header says that it goes on behind another session.
+fn begins_with_reference(path: &Path, id: &str) -> bool {
+    /// Headers hold instructions of some ten thousand bytes.
+    const HEADER: u64 = 1 << 20;
+    let mut head = Vec::new();
+    let read =
+        foreign::open_untouched(path).and_then(|file| file.take(HEADER).read_to_end(&mut head));
+    let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let has = |text: &str| memchr::memmem::find(first, text.as_bytes()).is_some();
+    read.is_ok() && has("\"history_base\"") && has(&format!("\"thread_id\":\"{id}\""))
+}
+
+/// What lies in the session's own folder (subagents, long results), for the copy too. What is there stays.
+fn take_along(session: &Located, to: &Path, rename: &Rename) -> Result<(), RescueError> {
+    let (from, to) = (session.path.with_extension(""), to.with_extension(""));
+    let root = to.parent().unwrap_or(Path::new(".")).to_owned();
+    for file in foreign::belongings(session)? {
+        let Ok(below) = file.strip_prefix(&from) else { continue };
+        let new = to.join(below);
+        let (Some(dir), Some(name)) = (new.parent(), new.file_name().and_then(OsStr::to_str))
+        else {
+            continue;
+        };
+        let mut bytes = Vec::new();
+        foreign::open_untouched(&file)
+            .and_then(|mut file| file.read_to_end(&mut bytes))
+            .map_err(|e| store_error("reading", &file, e))?;
+        create_dirs(&RealDisk, &root, dir)?;
+        let bytes = renamed(&bytes, rename).unwrap_or(bytes);
+        TempFile::write(&RealDisk, dir, &bytes)?.link_free(name)?;
+    }
+    Ok(())
+}
+
+/// The session as its agent finds it.
+fn found(path: &Path, agent: Agent, roots: &Roots) -> Option<Located> {
+    let path = path.canonicalize().ok()?;
+    let is_it = |other: &Located| other.path.canonicalize().is_ok_and(|other| other == path);
+    foreign::locate_of(agent, roots).0.into_iter().find(is_it)
 }
 
 /// The name of a file that holds a session with this id; none where sessions are folders.

@@ -117,7 +117,7 @@ impl<'o> Output<'o> {
 }
 
 /// The line with another id for the session, wherever that stands as a whole text.
-fn renamed(bytes: &[u8], rename: &Rename) -> Option<Vec<u8>> {
+pub(super) fn renamed(bytes: &[u8], rename: &Rename) -> Option<Vec<u8>> {
     let from = format!("\"{}\"", rename.from);
     memchr::memmem::find(bytes, from.as_bytes())?;
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);

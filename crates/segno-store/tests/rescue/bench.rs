@@ -78,12 +78,11 @@ impl Copy {
         ];
         // Of pi's version 4 only lines are repaired, and Codex itself leaves such results out.
         let name = self.session.path.to_string_lossy().into_owned();
+        let agent = self.session.agent;
+        let has_rows = !name.contains("-v4-") && !matches!(agent, Agent::Gemini | Agent::Cline);
+        let is_left = |code: &str| code == "orphan-result" && agent == Agent::Codex;
         let is_settled = |code: &str| {
-            LINES.contains(&code)
-                || ROWS.contains(&code)
-                    && !name.contains("-v4-")
-                    && !(code == "orphan-result" && self.session.agent == Agent::Codex)
-                    && !matches!(self.session.agent, Agent::Gemini | Agent::Cline)
+            LINES.contains(&code) || has_rows && ROWS.contains(&code) && !is_left(code)
         };
         let Ok(view) = View::transcript(&self.session) else { return Vec::new() };
         let above = view.findings.iter().filter(|f| f.severity > Severity::Note);

@@ -167,7 +167,8 @@ fn each_case_is_repaired_by_these_changes() {
         let (session, result) = repair_case(name);
         let mut expected: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
         let mut found = result.changes.clone();
-        (expected.sort(), found.sort());
+        expected.sort();
+        found.sort();
         if found != expected || result.aside.len() != *aside {
             wrong.push(format!("{name}: {:?}, {} aside", result.changes, result.aside.len()));
         }

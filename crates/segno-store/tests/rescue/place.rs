@@ -135,6 +135,31 @@ fn a_copy_is_put_where_its_agent_finds_it_under_a_new_id_once() {
     assert!(matches!(elsewhere, Err(RescueError::Unplaced { .. })));
 }
 
+/// Covers: #140. What belongs to the session belongs to its copy.
+#[test]
+fn a_copy_takes_the_sessions_subagents_along() {
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join(".claude/projects/-srv-work-kiln");
+    let case = "cases/42-subagents-before-fork/c0de002a-1111-4111-8111-0000000000a0";
+    let own = folder.join("c0de002a-1111-4111-8111-0000000000a0");
+    fs::create_dir_all(own.join("subagents")).expect("a folder");
+    let path = own.with_extension("jsonl");
+    let mut bytes = fs::read(corpus(&format!("{case}.jsonl"))).expect("it is in the corpus");
+    bytes.extend_from_slice(b"{\"type\":\"user\",\"uuid\":\"be");
+    fs::write(&path, bytes).expect("a file");
+    let agent = "subagents/agent-a42b.jsonl";
+    fs::copy(corpus(&format!("{case}/{agent}")), own.join(agent)).expect("it is in the corpus");
+    let found = segno_store::foreign::recognise(&path).expect("it is one");
+    let roots = Roots { home: home.path().to_owned(), ..Roots::default() };
+    let plan = rescue::plan(&found).expect("it reads");
+    let placed = plan.install(&roots).expect("there is a place");
+    let copy = placed.file.with_extension("").join(agent);
+    let text = fs::read_to_string(&copy).expect("it is there");
+    let id = placed.file.file_stem().and_then(|id| id.to_str()).expect("it has one");
+    assert!(text.contains(&format!("\"sessionId\":\"{id}\"")), "{text}");
+    assert!(plan.install(&roots).expect("there is a place").was_there);
+}
+
 const OLD: &[u8] = b"old old old\n";
 const NEW: &[u8] = b"new content that is longer than what was there\n";
 

@@ -97,6 +97,16 @@ fn carry_out(
         let row = &session.row;
         !foreign::running(&roots).iter().any(|r| r.agent == row.agent && r.id == row.id)
     };
+    if matches!(to, To::Place)
+        && let Some(fork) = plans.iter().find_map(|plan| plan.referring(&roots).into_iter().next())
+    {
+        return Err(CliError::failed("Another session begins with lines of this file.")
+            .because(format!("{} names them by their place in it", fork.display()))
+            .next(format!(
+                "Put a copy beside it: segno repair {} --install",
+                quoted(&session.word())
+            )));
+    }
     let several = plans.len() > 1;
     if let (To::File(dir), true) = (to, several) {
         make_folder(dir)?;
