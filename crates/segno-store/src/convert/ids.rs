@@ -23,6 +23,18 @@ pub fn new_id(session: &Session, target: Agent) -> String {
     }
 }
 
+/// The longest id of a call that Chat Completions takes.
+const MOST_CALL: usize = 40;
+
+/// The id of a call for agents that may ask by any wire: a long one is shortened, and stays another than others.
+pub(super) fn call_id(id: &str) -> String {
+    if id.len() <= MOST_CALL {
+        return id.to_owned();
+    }
+    let begin: String = id.chars().filter(char::is_ascii).take(MOST_CALL - 17).collect();
+    format!("{begin}_{}", Ids::new(id).hex("call", 0, 16))
+}
+
 /// SHA-256 over what is said in a session, and where it stands.
 fn fingerprint(session: &Session) -> String {
     let mut hasher = Sha256::new();

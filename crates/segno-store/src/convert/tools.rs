@@ -92,7 +92,8 @@ const TOOLS: &[Tool] = tools! {
     ["prompt"]
         "segno" "task" { "prompt": "prompt" SAME, "role": "agent" SAME }
         "claude" "Agent" { "prompt": "prompt" SAME, "role": "subagent_type" SAME }
-        "opencode" "task" { "prompt": "prompt" SAME, "role": "subagent_type" SAME };
+        "opencode" "task" { "prompt": "prompt" SAME, "role": "subagent_type" SAME }
+        "gemini" "invoke_agent" { "prompt": "prompt" SAME, "role": "agent_name" SAME };
 };
 
 /// A call's name and arguments as `target` calls them; as they are where it has no such tool. `source` is
