@@ -4,6 +4,7 @@
 //! step, [`interpret`]: is this a command, a prompt, or a slip that must not cost money? Must not: read
 //! files, the environment or the terminal, or carry anything out.
 
+mod exporting;
 mod inputs;
 mod keeping;
 mod looking;
@@ -11,6 +12,7 @@ mod removing;
 mod tending;
 mod worktrees;
 
+pub use exporting::{ExportArgs, ExportFormat};
 pub use inputs::{AnswerArgs, AttachArgs, InboxArgs, SendArgs, StopArgs, WorkOffArgs};
 pub use keeping::KeepArgs;
 pub use looking::{
@@ -28,6 +30,8 @@ use crate::error::{CliError, capitalised};
 use crate::terminal::clean;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use segno_model::record::Policy;
+use segno_store::convert::TARGETS;
+use segno_store::foreign::Agent;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -210,21 +214,6 @@ impl WhenInterrupted {
     }
 }
 
-/// A format to export to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    /// The transcript, for people
-    Markdown,
-    /// One page for a browser, with subagents: search, folding, colours; it fetches nothing
-    Html,
-    /// One JSON document
-    Json,
-    /// The records of one of our logs, one per line
-    Jsonl,
-    /// The session with its subagents and large values, byte for byte, for `segno import`; nothing is masked
-    Segno,
-}
-
 /// The commands.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum Command {
@@ -387,6 +376,11 @@ pub struct ResumeArgs {
     #[arg(long, conflicts_with = "print")]
     pub here: bool,
 
+    /// Go on in another agent: the session becomes a new one of that agent's, as far as that can hold it
+    #[arg(long = "in", value_name = "AGENT", value_parser = in_agent,
+        conflicts_with_all = ["here", "all", "take_over", "allow_drift", "prompt"])]
+    pub in_agent: Option<Agent>,
+
     /// Ask the process that has the session to suspend its work and let go of it
     #[arg(long, conflicts_with = "print")]
     pub take_over: bool,
@@ -478,46 +472,6 @@ pub struct RepairArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// `segno export`
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct ExportArgs {
-    /// Which session
-    #[arg(default_value = "last")]
-    pub session: String,
-
-    /// In which format
-    #[arg(long, value_name = "FORMAT", default_value = "markdown")]
-    pub format: ExportFormat,
-
-    /// Write to this file, which must not exist, instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-
-    /// Mask keys, tokens and passwords; it is so anyway with all of these formats, and impossible with `segno`
-    #[arg(long, conflicts_with = "keep_secrets")]
-    pub redact: bool,
-
-    /// Leave keys, tokens and passwords in
-    #[arg(long)]
-    pub keep_secrets: bool,
-}
-
-impl ExportArgs {
-    /// Whether secrets are masked. What people are shown goes out without them unless they are asked for; a copy
-    /// that an agent goes on with keeps them unless it is said otherwise.
-    #[must_use]
-    pub fn masks(&self) -> bool {
-        match self.format {
-            ExportFormat::Markdown
-            | ExportFormat::Html
-            | ExportFormat::Json
-            | ExportFormat::Jsonl => !self.keep_secrets,
-            // Masked, it would not be what it was.
-            ExportFormat::Segno => false,
-        }
-    }
 }
 
 /// `segno models`
@@ -714,6 +668,13 @@ fn unknown(word: &str, all: &str) -> CliError {
         None => error
             .next(format!("`segno --help` lists the commands. To use it as a prompt: {as_prompt}")),
     }
+}
+
+/// An agent that sessions can be written for.
+fn in_agent(word: &str) -> Result<Agent, String> {
+    let names: Vec<&str> = TARGETS.iter().map(|agent| agent.id()).collect();
+    let known = TARGETS.into_iter().find(|agent| agent.id() == word);
+    known.ok_or_else(|| format!("one of {}", names.join(", ")))
 }
 
 /// Text as one argument of a POSIX shell.

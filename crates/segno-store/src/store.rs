@@ -133,6 +133,16 @@ impl<D: Disk> FileStore<D> {
         self.log_file(id)?.scan(visit)
     }
 
+    /// A blob's bytes, verified, in this thread.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such session, [`StoreError::Damaged`] when the blob is gone or
+    /// is another one, or a failing disk.
+    pub fn blob_now(&self, id: &SessionId, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
+        let dir = self.layout().locate(self.disk(), id)?;
+        blobs::get(self.disk(), &dir, blob)
+    }
+
     /// All damage in a whole log, settled or not, and its tail: what a repair has to decide upon.
     /// Reads everything, in bounded memory.
     ///
@@ -262,8 +272,7 @@ impl<D: Disk> SessionStore for FileStore<D> {
     }
 
     async fn blob(&self, id: &SessionId, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
-        let dir = self.layout().locate(self.disk(), id)?;
-        blobs::get(self.disk(), &dir, blob)
+        self.blob_now(id, blob)
     }
 
     async fn admit(

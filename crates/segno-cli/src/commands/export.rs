@@ -3,6 +3,7 @@
 //! Responsible for: the choice of the format, whether secrets are masked, and writing a file that was not
 //! there. Must not: change the session, overwrite anything, or let a secret out unasked.
 
+pub(super) mod agent;
 mod bundle;
 mod html;
 mod json;
@@ -36,6 +37,12 @@ pub async fn export(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
+    if let Some(target) = args.format.agent() {
+        return agent::export(args, target, place, screen).await;
+    }
+    if args.install {
+        return Err(agent::only_for_agents());
+    }
     let target = place.stores.find_any(&args.session, &place.cwd).await?;
     if args.format == ExportFormat::Segno {
         bundle::check(args, &target)?;
@@ -52,13 +59,16 @@ pub async fn export(
         }
     })?;
     notes.extend(masked(masker.masked()));
-    for note in notes {
-        let mut stderr = Screen::stderr();
-        stderr.line(Text::line(Tone::Dim, &format!("note: {note}")));
-        // A note that nobody can read changes nothing about the export.
-        let _ = stderr.finish();
-    }
+    notes.iter().for_each(|note| tell(note));
     Ok(ExitCode::Done)
+}
+
+/// Says something about the export beside it.
+fn tell(note: &str) {
+    let mut stderr = Screen::stderr();
+    stderr.line(Text::line(Tone::Dim, &format!("note: {note}")));
+    // A note that nobody can read changes nothing about the export.
+    let _ = stderr.finish();
 }
 
 /// Writes it, and says what there is to know about what was written.

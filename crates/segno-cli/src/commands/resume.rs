@@ -3,17 +3,18 @@
 //! Responsible for: which session, and whether it goes on in a conversation or, in a script, with one
 //! prompt. Must not: write anything before the person has said something.
 
-use super::Workplace;
 use super::interactive::{is_conversation, needs_terminal};
 use super::resume_all::resume_all;
 use super::run::{Prompt, one_shot, take_up};
+use super::{Workplace, export};
 use crate::args::ResumeArgs;
 use crate::engine::{Engine, Signals, no_signals, undecided};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::inputs::taking_over;
 use crate::interactive::{Desk, Interactive, Keyboard, choose};
-use crate::others::{Imported, Launch, Target, import};
+use crate::others::{HandOver, Imported, Launch, Target, import};
+use crate::secrets::Masker;
 use crate::stores::{Log, Stores};
 use crate::terminal::picker::PickError;
 use crate::terminal::table::plural;
@@ -21,6 +22,7 @@ use crate::terminal::{Screen, Text, Tone};
 use segno_model::record::{Body, Custom, Policy};
 use segno_model::{SessionId, Standing};
 use segno_runtime::Session;
+use segno_store::foreign::Agent;
 
 /// Goes on with it.
 ///
@@ -89,7 +91,14 @@ async fn chosen(
     screen: &mut Screen,
 ) -> Result<Chosen, CliError> {
     let stores = Stores::new(home.clone());
-    let session = match stores.find_any(query, &Workplace::cwd()?).await? {
+    let found = stores.find_any(query, &Workplace::cwd()?).await?;
+    if let Some(target) = args.in_agent {
+        let is_own = matches!(&found, Target::Other(session) if session.row.agent == target);
+        if !is_own {
+            return in_another(found, target, args, &stores, screen).await.map(Chosen::Done);
+        }
+    }
+    let session = match found {
         Target::Own(id) if args.print => {
             screen.line(format!("{} resume {id}", home.command()));
             return Ok(Chosen::Done(ExitCode::Done));
@@ -119,7 +128,28 @@ async fn chosen(
             })
             .next(format!("Go on there, or read it with `segno show {}`.", session.word())));
     }
-    launch.run(&session).map(Chosen::Done)
+    launch.run(&session.word()).map(Chosen::Done)
+}
+
+/// Hands the session over to another agent, and becomes that, or prints the command.
+async fn in_another(
+    session: Target,
+    target: Agent,
+    args: &ResumeArgs,
+    stores: &Stores,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let copy =
+        HandOver::of(target, session, stores, &Workplace::cwd()?, &mut Masker::new(false)).await?;
+    if copy.installed()?.is_none() {
+        export::agent::told(&copy);
+    }
+    export::agent::install_it(&copy)?;
+    if args.print {
+        screen.line(copy.line());
+        return Ok(ExitCode::Done);
+    }
+    copy.launch_it()
 }
 
 fn told(imported: &Imported) -> String {

@@ -79,18 +79,38 @@ impl Launch {
         }
     }
 
-    /// Becomes the session's own agent.
+    /// Runs another command of the agent's in the same place, to its end.
+    ///
+    /// # Errors
+    /// When it is not there, or failed.
+    pub fn run_before(&self, words: &[String]) -> Result<(), CliError> {
+        let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        if let Some(cwd) = &self.cwd {
+            command.current_dir(cwd);
+        }
+        let failed = |why: String| {
+            CliError::failed(format!("{} did not take the session.", words[0]))
+                .because(why)
+                .next(format!("By hand: {line} && {}", self.line()))
+        };
+        let status = command.status().map_err(|e| failed(e.to_string()))?;
+        if status.success() { Ok(()) } else { Err(failed(format!("it ended with {status}"))) }
+    }
+
+    /// Becomes the agent. `session` is how commands name the session.
     ///
     /// # Errors
     /// When the directory is gone, or the program is not there.
-    pub fn run(&self, session: &Other) -> Result<ExitCode, CliError> {
+    pub fn run(&self, session: &str) -> Result<ExitCode, CliError> {
         if let Some(cwd) = self.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
             return Err(CliError::new(
                 ExitCode::NotFound,
                 format!("{} is not there.", cwd.display()),
             )
             .because("the session ran in that directory; it was moved or removed")
-            .next(format!("Go on here: `segno resume {} --here`.", session.word())));
+            .next(format!("Go on here: `segno resume {session} --here`.")));
         }
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);

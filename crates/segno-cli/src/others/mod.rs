@@ -4,6 +4,7 @@
 
 mod entry;
 mod find;
+mod hand_over;
 mod import;
 mod launch;
 mod lineage;
@@ -13,6 +14,7 @@ mod survey;
 
 pub use entry::{KeptMark, Other, OtherState};
 pub use find::Target;
+pub use hand_over::HandOver;
 pub use import::{Imported, import};
 pub use launch::Launch;
 pub(crate) use lineage::continued;

@@ -39,6 +39,12 @@ impl Masker {
         Self { off: !on, ..Self::default() }
     }
 
+    /// Whether it masks.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !self.off
+    }
+
     /// How many secrets were masked so far, each place counted.
     #[must_use]
     pub fn masked(&self) -> usize {

@@ -21,6 +21,7 @@ mod export_html;
 mod family_states;
 mod finding;
 mod first_minute;
+mod hand_over;
 mod honesty;
 mod import;
 mod inputs;

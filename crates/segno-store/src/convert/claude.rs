@@ -138,6 +138,15 @@ impl<'a> Writer<'a> {
             self.last = parent;
             let before = self.rows;
             self.turn(turn, losses);
+            // A row that hangs on one that a summary keeps is taken for one behind the summary. On other
+            // branches what is kept stands again instead.
+            if let Said::Compaction { kept, .. } = &turn.said
+                && !turn.active
+            {
+                for turn in kept.iter().filter_map(|at| transcript.turns.get(*at)) {
+                    self.turn(&again(turn), &mut Losses::default());
+                }
+            }
             let rows = (before..self.rows).map(|n| self.ids.named("row", n)).collect();
             self.turns.push(rows);
         }
@@ -161,6 +170,7 @@ impl<'a> Writer<'a> {
             }
             Said::Reply(reply) => self.reply(turn, reply, losses),
             Said::Compaction { summary, kept, tokens_before } => {
+                let kept = if turn.active { kept.as_slice() } else { &[] };
                 self.compaction(turn, summary, kept, *tokens_before);
             }
         }
@@ -170,7 +180,7 @@ impl<'a> Writer<'a> {
         if reply.model.provider != PROVIDER {
             losses.of(LossKind::Models, turn.seq);
         }
-        let message_id = format!("msg_{}", self.ids.hex("message", turn.seq, 24));
+        let message_id = format!("msg_{}", self.ids.hex("message", self.rows, 24));
         let mut calls = Vec::new();
         for piece in &reply.pieces {
             let block = match piece {
@@ -236,6 +246,13 @@ impl<'a> Writer<'a> {
             metadata["preservedMessages"] =
                 json!({ "anchorUuid": anchor, "uuids": rows, "allUuids": rows });
         }
+        let marks = ["isVisibleInTranscriptOnly", "isCompactSummary"];
+        let summary_row = marks.map(|mark| (mark.to_owned(), true.into())).into_iter().collect();
+        let summary = user(&[Part::Text(summary.to_owned())]);
+        if self.last.is_none() && rows.is_empty() {
+            // Without a parent, a boundary would belong to whatever was written last.
+            return self.row(turn, "user", "message", summary, summary_row);
+        }
         let mut row = Map::new();
         row.extend(self.last.take().map(|last| ("logicalParentUuid".to_owned(), last.into())));
         row.insert("subtype".to_owned(), "compact_boundary".into());
@@ -243,9 +260,7 @@ impl<'a> Writer<'a> {
         row.insert("isMeta".to_owned(), false.into());
         row.insert("level".to_owned(), "info".into());
         self.row(turn, "system", "compactMetadata", metadata, row);
-        let marks = ["isVisibleInTranscriptOnly", "isCompactSummary"];
-        let row = marks.map(|mark| (mark.to_owned(), true.into())).into_iter().collect();
-        self.row(turn, "user", "message", user(&[Part::Text(summary.to_owned())]), row);
+        self.row(turn, "user", "message", summary, summary_row);
     }
 
     /// A row of the chain, behind the last one.
@@ -279,6 +294,15 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// A turn that stands a second time: it was spent once.
+fn again(turn: &Turn) -> Turn {
+    let mut again = turn.clone();
+    if let Said::Reply(reply) = &mut again.said {
+        reply.usage = None;
+    }
+    again
+}
+
 fn user(parts: &[Part]) -> Value {
     match parts {
         [Part::Text(text)] => json!({ "role": "user", "content": text }),
@@ -307,11 +331,14 @@ fn stop(reason: StopReason) -> &'static str {
 }
 
 fn usage(usage: Usage) -> Value {
-    json!({
+    let mut told = json!({
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,
         "cache_read_input_tokens": usage.cache_read,
         "output_tokens": usage.output,
-        "output_tokens_details": { "thinking_tokens": usage.reasoning.unwrap_or(0) },
-    })
+    });
+    if let Some(thinking) = usage.reasoning {
+        told["output_tokens_details"] = json!({ "thinking_tokens": thinking });
+    }
+    told
 }

@@ -171,12 +171,17 @@ impl<'a> Writer<'a> {
             _ => None,
         });
         let mut next = models.next();
+        let mut after_reply = false;
         for (at, (index, turn)) in path.iter().enumerate() {
             while next.as_ref().is_some_and(|(reply, _)| *reply < at) {
                 next = models.next();
             }
             self.at = turn.at;
-            if matches!(turn.said, Said::User { notice: None, .. }) || self.turn.is_none() {
+            // Two replies in a row would be read as one.
+            let is_reply = matches!(turn.said, Said::Reply(_));
+            let again = std::mem::replace(&mut after_reply, is_reply) && is_reply;
+            let is_prompt = matches!(turn.said, Said::User { notice: None, .. });
+            if is_prompt || again || self.turn.is_none() {
                 let model = next.as_ref().filter(|(_, model)| model.provider == PROVIDER);
                 let model = model.map(|(_, model)| model.id.clone());
                 self.begin(model);

@@ -53,34 +53,70 @@ pub enum LossKind {
 }
 
 impl LossKind {
-    /// What it means, for people; a count stands before it.
+    /// What it means, for people, with how many there are.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn words(self, count: u64) -> String {
+        let (one, many) = self.one_and_many();
+        if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+    }
+
+    fn one_and_many(self) -> (&'static str, &'static str) {
         match self {
-            Self::Thinking => "piece(s) of reasoning that only their own provider can read",
-            Self::Branches => "branch(es) beside the current one",
-            Self::BeforeSummary => "message(s) that stand before the newest summary",
-            Self::Kept => "message(s) that a summary keeps, told as part of it",
-            Self::Edits => {
-                "edit(s) of the context: what they left out or replaced is not in the copy"
+            Self::Thinking => (
+                "piece of reasoning that only its own provider can read",
+                "pieces of reasoning that only their own provider can read",
+            ),
+            Self::Branches => ("branch beside the current one", "branches beside the current one"),
+            Self::BeforeSummary => (
+                "message from before the newest summary",
+                "messages from before the newest summary",
+            ),
+            Self::Kept => (
+                "message that a summary keeps, told as a part of it",
+                "messages that a summary keeps, told as a part of it",
+            ),
+            Self::Edits => (
+                "thing that was edited out of the context",
+                "things that were edited out of the context",
+            ),
+            Self::BrokenReplies => (
+                "reply that broke off, but for its finished text",
+                "replies that broke off, but for their finished text",
+            ),
+            Self::Unanswered => (
+                "call without a result, told as unknown",
+                "calls without a result, told as unknown",
+            ),
+            Self::LooseResults => (
+                "result without a call, or the second one of a call",
+                "results without a call, or second ones of a call",
+            ),
+            Self::Failures => ("mark of a result as a failure", "marks of results as failures"),
+            Self::WholeOutputs => (
+                "whole output of which the model was shown a part",
+                "whole outputs of which the model was shown a part",
+            ),
+            Self::MissingBlobs => ("large value that is gone", "large values that are gone"),
+            Self::UnknownContent => {
+                ("piece of content of an unknown kind", "pieces of content of unknown kinds")
             }
-            Self::BrokenReplies => "repl(ies) that broke off: only their finished text",
-            Self::Unanswered => "call(s) without a result: told as unknown",
-            Self::LooseResults => "second result(s), or result(s) without a call",
-            Self::Failures => "mark(s) of results as failed",
-            Self::WholeOutputs => "whole output(s) of which the model was shown a part",
-            Self::MissingBlobs => "large value(s) that are gone",
-            Self::UnknownContent => "piece(s) of content of an unknown kind",
-            Self::BadArguments => "call(s) whose arguments are no JSON object, told as text",
-            Self::Images => "image(s)",
-            Self::Subagents => "session(s) of subagents",
-            Self::Title => "title",
-            Self::Usage => "count(s) of tokens",
-            Self::Models => "name(s) of models",
-            Self::Notices => "notice(s) to the model, told as the person's words",
-            Self::Metadata => {
-                "record(s) beside the conversation: settings, tasks, labels, permissions"
-            }
+            Self::BadArguments => (
+                "call whose arguments are no JSON object, told as text",
+                "calls whose arguments are no JSON objects, told as text",
+            ),
+            Self::Images => ("image", "images"),
+            Self::Subagents => ("session of a subagent", "sessions of subagents"),
+            Self::Title => ("title", "titles"),
+            Self::Usage => ("count of tokens", "counts of tokens"),
+            Self::Models => ("name of a model's provider", "names of models' providers"),
+            Self::Notices => (
+                "notice to the model, told as the person's words",
+                "notices to the model, told as the person's words",
+            ),
+            Self::Metadata => (
+                "record of a setting, a task or a permission",
+                "records of settings, tasks or permissions",
+            ),
         }
     }
 }

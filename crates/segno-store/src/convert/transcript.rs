@@ -28,8 +28,7 @@ pub(super) const UNKNOWN_OUTCOME: &str = "The outcome of this call is unknown: t
 /// Everything that was said in a session.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
-    /// Parents before children; the current path's last turns come last, also where other branches were
-    /// written later.
+    /// Each is followed by what hangs on it, branch by branch; the end of the current path is the last of all.
     pub turns: Vec<Turn>,
 }
 
@@ -240,46 +239,38 @@ impl<'a> Builder<'a> {
         let session = self.session;
         let whole = |tip: Seq| context::build_whole(&session.records, Some(pos(tip))).messages;
         let active = session.tip.map(whole).unwrap_or_default();
-        let ends = self.other_ends();
-        let joint = self.joint(&active, &ends);
-        let (before, after) = active.split_at(joint);
-        let joint = self.branch(None, before);
-        for end in ends {
+        let tip = self.branch(None, &active);
+        for end in self.other_ends() {
             self.branch(None, &whole(end));
         }
-        // Where the path ends within another branch, its last turn is written a second time.
-        for known in after.iter().filter_map(said_by).filter_map(|seq| self.at.remove(&seq)) {
-            self.turns[known].active = false;
-        }
-        self.branch(joint, after);
         self.relate();
-        self.tell_of_records();
-        Transcript { turns: self.turns }
-    }
-
-    /// How many messages of the current path other branches share with it, of which it has to have the last
-    /// one for itself.
-    fn joint(&self, active: &[ContextMessage], ends: &[Seq]) -> usize {
-        let mut shared = HashSet::new();
-        for end in ends {
-            let path = self.tree.path(Some(*end));
-            shared.extend(path.iter().map(|r| r.seq()).filter(|seq| self.current.contains(seq)));
+        if let Some(tip) = tip {
+            self.end_with(tip);
         }
-        let is_shared =
-            |message: &ContextMessage| said_by(message).is_some_and(|s| shared.contains(&s));
-        let last = active.iter().rposition(|message| self.is_turn(message)).unwrap_or(0);
-        let joint = active.iter().rposition(is_shared).map_or(0, |at| at + 1);
-        // The results of a shared reply stay with it.
-        let is_result = |message: &&ContextMessage| matches!(message, ContextMessage::Results(_));
-        let results = active.iter().skip(joint).take_while(is_result).count();
-        (joint + results).min(last)
+        self.tell_of_records();
+        Transcript { turns: in_order(self.turns) }
     }
 
-    /// Whether a message is what its record says, and not what the context says beside it.
-    fn is_turn(&self, message: &ContextMessage) -> bool {
-        let record = said_by(message).and_then(|seq| self.tree.node(seq));
-        let is_reply = matches!(record.and_then(message_of), Some(Message::Assistant(_)));
-        record.is_some() && is_reply == matches!(message, ContextMessage::Assistant(_))
+    /// Where the current path ends within another branch, its last turn stands a second time, as its end.
+    fn end_with(&mut self, tip: usize) {
+        if !self.turns.iter().any(|turn| turn.parent == Some(tip)) {
+            return;
+        }
+        let mut again = self.turns[tip].clone();
+        if let Said::Reply(reply) = &mut again.said {
+            for piece in &mut reply.pieces {
+                if let Piece::Call(call) = piece {
+                    call.id = self.unique(&call.id);
+                }
+            }
+        }
+        self.turns.push(again);
+        let before = &mut self.turns[tip];
+        before.active = false;
+        // It was spent once.
+        if let Said::Reply(reply) = &mut before.said {
+            reply.usage = None;
+        }
     }
 
     /// The ends of the other branches. Results that hang beside one another are no branches.
@@ -347,8 +338,7 @@ impl<'a> Builder<'a> {
                 Some(Said::Compaction { summary, kept: Vec::new(), tokens_before })
             }
             (ContextMessage::User { content, .. }, Body::BranchSummary(branch)) => {
-                let edit = self.edit_of(record.seq());
-                let summary = match edit {
+                let summary = match self.edit_of(record.seq()) {
                     Some(edit) => text_of(&self.parts(edit, record.seq())),
                     None => self.text(&branch.summary, record.seq()),
                 };
@@ -594,6 +584,46 @@ impl<'a> Builder<'a> {
             }
         }
     }
+}
+
+/// The turns so that each is followed by what hangs on it, one branch after the other; the way to the end of
+/// the current path comes last everywhere.
+fn in_order(turns: Vec<Turn>) -> Vec<Turn> {
+    let mut below: Vec<Vec<usize>> = vec![Vec::new(); turns.len()];
+    let mut left: Vec<usize> = Vec::new();
+    for (at, turn) in turns.iter().enumerate() {
+        match turn.parent.and_then(|parent| below.get_mut(parent)) {
+            Some(children) => children.push(at),
+            None => left.push(at),
+        }
+    }
+    let last_first = |list: &mut Vec<usize>| {
+        list.sort_by_key(|at| turns.get(*at).map(|t| (!t.active, std::cmp::Reverse(t.seq))));
+    };
+    last_first(&mut left);
+    let mut order = Vec::with_capacity(turns.len());
+    while let Some(at) = left.pop() {
+        order.push(at);
+        if let Some(children) = below.get_mut(at) {
+            last_first(children);
+            left.append(children);
+        }
+    }
+    let mut new = vec![0; turns.len()];
+    order.iter().enumerate().for_each(|(to, from)| new[*from] = to);
+    let mut placed: Vec<Option<Turn>> = turns.into_iter().map(Some).collect();
+    let mut moved = Vec::with_capacity(placed.len());
+    for at in order {
+        let Some(mut turn) = placed[at].take() else { continue };
+        turn.parent = turn.parent.map(|parent| new[parent]);
+        match &mut turn.said {
+            Said::Compaction { kept, .. } => kept.iter_mut().for_each(|at| *at = new[*at]),
+            Said::BranchSummary { from: Some(from), .. } => *from = new[*from],
+            _ => {}
+        }
+        moved.push(turn);
+    }
+    moved
 }
 
 /// The record that a message comes from; results come with their reply.

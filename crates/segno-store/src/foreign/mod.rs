@@ -56,7 +56,7 @@ use emitter::Emitter;
 pub(crate) use gemini::is_one_document as is_document;
 use input::Head;
 pub(crate) use input::open as open_untouched;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Reads a session from its beginning and hands over every record, fact and finding, in order.
 ///
@@ -118,6 +118,29 @@ fn locate_agent(
         Agent::Crush => crush::locate(roots, found, failed),
         Agent::Qwen => qwen::locate(roots, found, failed),
         Agent::Kimi => kimi::locate(roots, found, failed),
+    }
+}
+
+/// The folder of an agent's own, below which it finds sessions that are put there; none where there is no such
+/// place, or where it is a database.
+#[must_use]
+pub fn home(agent: Agent, roots: &Roots) -> Option<PathBuf> {
+    match agent {
+        Agent::Claude => claude::homes(roots).into_iter().next(),
+        Agent::Codex => Some(codex::home(roots)),
+        Agent::Pi => Some(pi::home(roots)),
+        Agent::Gemini => Some(gemini::home(roots)),
+        _ => None,
+    }
+}
+
+/// The name under which an agent keeps the project in `cwd`, where it has given one that does not follow from
+/// the directory.
+#[must_use]
+pub fn project_name(agent: Agent, roots: &Roots, cwd: &str) -> Option<String> {
+    match agent {
+        Agent::Gemini => gemini::project_name(roots, cwd),
+        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every session of the corpus, for every target.
 
 use crate::scene;
-use segno_store::convert::{LossKind, TARGETS};
+use segno_store::convert::TARGETS;
 
 /// Covers: G6, G14. What the model is sent stays the same.
 #[test]
@@ -20,19 +20,9 @@ fn the_context_of_every_session_of_the_corpus_is_the_same_in_every_target() {
             let after = scene::lines(&view.context(), (target.id(), target), &lost);
             compared += before.len();
             let what = format!("{} as {target}: {lost:?}", path.display());
-            wrong.extend(differ(&before, &after, lost.contains(&LossKind::Kept), &what));
+            wrong.extend(scene::differ(&before, &after, &lost, &what));
         }
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n\n"));
     assert!(sessions > 60 && compared > 1000, "{sessions} sessions, {compared} lines");
-}
-
-/// How the lines differ. Where the summary tells what it keeps, only what follows is compared.
-fn differ(before: &[String], after: &[String], told: bool, what: &str) -> Option<String> {
-    if told && before.ends_with(after.get(1..)?) || before == after {
-        return None;
-    }
-    let at = before.iter().zip(after).take_while(|(b, a)| b == a).count();
-    let (before, after) = (before.get(at), after.get(at));
-    Some(format!("{what}, line {at}:\n  {before:?}\n  {after:?}"))
 }

@@ -3,4 +3,6 @@
 
 mod cases;
 mod corpus;
+mod made;
+mod round;
 mod scene;

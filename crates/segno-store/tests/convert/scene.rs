@@ -2,9 +2,11 @@
 
 use segno_model::Seq;
 use segno_model::context::{self, Context, ContextMessage};
+use segno_model::record::Usage;
 use segno_model::record::{AssistantBlock, Block};
 use segno_store::convert::{
-    Blobs, Converted, LossKind, NoBlobs, Options, Session, convert, new_id, tool_for,
+    Blobs, Converted, LossKind, Losses, NoBlobs, Options, Part, Piece, Said, Session, Transcript,
+    Turn, convert, new_id, tool_for,
 };
 use segno_store::foreign::{Agent, Located, View, recognise};
 use serde_json::{Map, Value};
@@ -88,7 +90,8 @@ pub(crate) fn lines(
                     // Some agents hold one text, and images beside it.
                     let (images, words): (Vec<_>, Vec<_>) =
                         texts(&result.content).into_iter().partition(|t| is_image(t));
-                    lines.push(format!("{failed}: {}", words.join("\n")));
+                    let words = words.join("\n").replace("\n\n", "\n");
+                    lines.push(format!("{failed}: {words}"));
                     if !lost.contains(&LossKind::Images) {
                         lines.extend(images.iter().map(|image| format!("{failed}: {image}")));
                     }
@@ -99,6 +102,7 @@ pub(crate) fn lines(
     let is_lost = |line: &String| {
         line.starts_with("user: (Segno: ")
             || lost.contains(&LossKind::Thinking) && line.starts_with("thinking: ")
+            || lost.contains(&LossKind::Images) && line.contains(": [image/")
     };
     lines.retain(|line| !is_lost(line));
     lines
@@ -138,7 +142,143 @@ fn is_image(text: &str) -> bool {
     text.starts_with("[image/")
 }
 
+/// How the lines of a context differ. Where the summary tells what it keeps, only what follows is compared.
+pub(crate) fn differ(
+    before: &[String],
+    after: &[String],
+    lost: &BTreeSet<LossKind>,
+    what: &str,
+) -> Option<String> {
+    let told = lost.contains(&LossKind::Kept);
+    if before == after || told && before.ends_with(after.get(1..)?) {
+        return None;
+    }
+    let at = before.iter().zip(after).take_while(|(b, a)| b == a).count();
+    let (before, after) = (before.get(at), after.get(at));
+    Some(format!("{what}, line {at}:\n  {before:?}\n  {after:?}"))
+}
+
 /// No blobs.
 pub(crate) fn none() -> NoBlobs {
     NoBlobs
+}
+
+/// Everything on the current path as lines, from before summaries too: who said it, when, with which model and
+/// what it cost, without what is lost anyway, and without the records `copies`.
+pub(crate) fn told(
+    session: &Session,
+    names: (&str, Agent),
+    lost: &BTreeSet<LossKind>,
+    copies: &BTreeSet<Seq>,
+) -> Vec<String> {
+    let transcript = Transcript::of(session, &NoBlobs, &mut Losses::default());
+    let turns = transcript.path().filter(|(_, turn)| !copies.contains(&turn.seq));
+    turns.flat_map(|(_, turn)| turn_lines(turn, names, lost)).collect()
+}
+
+fn turn_lines(
+    turn: &Turn,
+    (source, target): (&str, Agent),
+    lost: &BTreeSet<LossKind>,
+) -> Vec<String> {
+    let of = |kind| !lost.contains(&kind);
+    // OpenCode orders by times, so that they only go up there.
+    let at = Some(turn.at).filter(|_| target != Agent::OpenCode).unwrap_or_default();
+    match &turn.said {
+        Said::User { parts, notice } => {
+            let who = if notice.is_some() && of(LossKind::Notices) { "notice" } else { "user" };
+            vec![format!("{at} {who}: {}", parts_line(parts, lost))]
+        }
+        Said::BranchSummary { framed, .. } => {
+            let who = if of(LossKind::Notices) { "notice" } else { "user" };
+            vec![format!("{at} {who}: {}", framed.replace("\n\n", "\n"))]
+        }
+        Said::Compaction { summary, .. } => {
+            // Some agents can only tell what is kept.
+            let summary = summary.split(KEPT).next().unwrap_or_default();
+            vec![format!("summary: {}", summary.trim())]
+        }
+        Said::Reply(reply) => {
+            // Agents have different names for one provider.
+            let model = reply.model.to_string().replace("gemini/", "google/");
+            let named = |m: &String| !m.ends_with('/') && !m.ends_with("/unknown");
+            let model = Some(model).filter(|m| of(LossKind::Models) && named(m));
+            let usage = reply.usage.filter(|usage| *usage != Usage::default());
+            let usage = usage.filter(|_| of(LossKind::Usage));
+            let mut lines = vec![format!("reply of {model:?} for {usage:?}")];
+            for piece in &reply.pieces {
+                match piece {
+                    Piece::Text(text) => lines.push(format!("assistant: {}", text.trim())),
+                    Piece::Thinking { text, .. } if of(LossKind::Thinking) => {
+                        lines.push(format!("thinking: {text}"));
+                    }
+                    Piece::Thinking { .. } => {}
+                    Piece::Call(call) => {
+                        let (name, arguments) =
+                            tool_for(source, target, &call.name, &call.arguments);
+                        lines.push(format!("call: {name} {}", Value::from(arguments)));
+                    }
+                }
+            }
+            for call in reply.calls() {
+                let failed = call.answer.is_error && of(LossKind::Failures);
+                lines.push(format!(
+                    "result, failed {failed}: {}",
+                    parts_line(&call.answer.parts, lost)
+                ));
+            }
+            lines
+        }
+    }
+}
+
+/// What begins what a summary tells as kept.
+const KEPT: &str = "\n\nKept word for word";
+
+fn parts_line(parts: &[Part], lost: &BTreeSet<LossKind>) -> String {
+    let part = |part: &Part| match part {
+        Part::Text(text) if text.contains("The outcome of this call is unknown") => {
+            Some("?".to_owned())
+        }
+        Part::Text(text) => Some(text.trim().to_owned()),
+        Part::Image { media_type, data } => {
+            let kept = !lost.contains(&LossKind::Images);
+            kept.then(|| format!("[{media_type} {}]", data.len()))
+        }
+    };
+    parts.iter().filter_map(part).collect::<Vec<_>>().join("\n").replace("\n\n", "\n")
+}
+
+/// The context at the end of each branch beside the current path; nothing where they are lost.
+pub(crate) fn branches(
+    session: &Session,
+    names: (&str, Agent),
+    lost: &BTreeSet<LossKind>,
+) -> Vec<String> {
+    if lost.contains(&LossKind::Branches) {
+        return Vec::new();
+    }
+    let transcript = Transcript::of(session, &NoBlobs, &mut Losses::default());
+    let parents: BTreeSet<usize> = transcript.turns.iter().filter_map(|turn| turn.parent).collect();
+    let ends = transcript
+        .turns
+        .iter()
+        .enumerate()
+        .filter(|(at, turn)| !turn.active && !parents.contains(at));
+    let context = |(_, turn): (usize, &Turn)| {
+        let tip = Some(segno_store::foreign::pos(turn.seq));
+        let lines = lines(&context::build(&session.records, tip), names, lost);
+        // What is told as kept is not looked at.
+        if lost.contains(&LossKind::Kept) {
+            "a branch".to_owned()
+        } else {
+            lines.join(
+                "
+",
+            )
+        }
+    };
+    let mut branches: Vec<String> = ends.map(context).collect();
+    branches.sort();
+    branches
 }

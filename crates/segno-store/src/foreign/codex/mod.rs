@@ -42,6 +42,7 @@ use super::locate::{Located, Roots};
 use segno_model::finding::Severity;
 use serde_json::Value;
 use std::io::Read;
+use std::path::PathBuf;
 use thread::Thread;
 
 /// Whether a file is one of Codex's, by its beginning.
@@ -71,6 +72,11 @@ fn begins_with_header(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(200)];
     let has = |text: &[u8]| memchr::memmem::find(start, text).is_some();
     has(b"\"type\":\"session_meta\"") && has(b"\"payload\":{")
+}
+
+/// The folder that holds Codex's things.
+pub(super) fn home(roots: &Roots) -> PathBuf {
+    places::home(roots)
 }
 
 /// All sessions under `roots`.

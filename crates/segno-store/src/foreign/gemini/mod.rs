@@ -55,9 +55,21 @@ fn is_document(bytes: &[u8]) -> bool {
     text.starts_with('{') && has("sessionId") && has("projectHash") && has("startTime")
 }
 
+/// The folder that holds Gemini CLI's things.
+pub(super) fn home(roots: &Roots) -> PathBuf {
+    roots.dir("GEMINI_CLI_HOME", "").join(".gemini")
+}
+
+/// The name that Gemini CLI gave to the project in a directory, by its own list.
+pub(super) fn project_name(roots: &Roots, cwd: &str) -> Option<String> {
+    let name = Registry::read(&home(roots))?.projects.remove(cwd)?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (!name.is_empty() && !name.starts_with('.') && name.chars().all(is_name)).then_some(name)
+}
+
 /// All sessions under `roots`.
 pub(super) fn locate(roots: &Roots, found: &mut Vec<Located>, failed: &mut Vec<ForeignError>) {
-    let projects = roots.dir("GEMINI_CLI_HOME", "").join(".gemini/tmp");
+    let projects = home(roots).join("tmp");
     let entries = match fs::read_dir(&projects) {
         Ok(entries) => entries,
         Err(e) if e.kind() == ErrorKind::NotFound => return,
@@ -155,15 +167,22 @@ fn project_directory(path: &Path) -> Option<String> {
     let project = chats.parent()?;
     let marker = text(&project.join(".project_root"));
     marker.map(|path| path.trim().to_owned()).filter(|path| !path.is_empty()).or_else(|| {
-        #[derive(Deserialize)]
-        struct Registry {
-            projects: BTreeMap<String, String>,
-        }
-        let registry: PathBuf = project.parent()?.parent()?.join("projects.json");
-        let registry: Registry = serde_json::from_str(&text(&registry)?).ok()?;
+        let registry = Registry::read(project.parent()?.parent()?)?;
         let name = project.file_name()?.to_str()?;
         registry.projects.into_iter().find(|(_, slug)| slug == name).map(|(path, _)| path)
     })
+}
+
+/// The list of projects: directories, and the names that were given to them.
+#[derive(Deserialize)]
+struct Registry {
+    projects: BTreeMap<String, String>,
+}
+
+impl Registry {
+    fn read(home: &Path) -> Option<Self> {
+        serde_json::from_str(&text(&home.join("projects.json"))?).ok()
+    }
 }
 
 fn text(path: &Path) -> Option<String> {

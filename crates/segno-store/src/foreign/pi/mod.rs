@@ -81,9 +81,14 @@ const TYPES: [&str; 6] = [
     "session_info",
 ];
 
+/// The folder that holds pi's things.
+pub(super) fn home(roots: &Roots) -> PathBuf {
+    roots.dir("PI_CODING_AGENT_DIR", ".pi/agent")
+}
+
 /// All sessions under `roots`.
 pub(super) fn locate(roots: &Roots, found: &mut Vec<Located>, failed: &mut Vec<ForeignError>) {
-    let agent = roots.dir("PI_CODING_AGENT_DIR", ".pi/agent");
+    let agent = home(roots);
     let mut dirs = vec![(agent.join("sessions"), 1)];
     if let Some(flat) = roots.env.get("PI_CODING_AGENT_SESSION_DIR").filter(|dir| !dir.is_empty()) {
         dirs.push((flat.into(), 0));

@@ -1,0 +1,126 @@
+//! `segno export --format AGENT`: a session as another agent's own.
+//!
+//! Responsible for: what is told before anything is written, and where it goes: to standard output, to files,
+//! or to where that agent finds it. Must not: know a format, or install unasked.
+
+use super::super::Workplace;
+use super::{masked, tell};
+use crate::args::{ExportArgs, quoted};
+use crate::error::{CliError, ExitCode};
+use crate::others::HandOver;
+use crate::secrets::Masker;
+use crate::terminal::confirm::confirm;
+use crate::terminal::table::plural;
+use crate::terminal::{Screen, Text, Tone};
+use segno_store::RealDisk;
+use segno_store::convert::File;
+use segno_store::foreign::Agent;
+use segno_store::install::{Installed, install};
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+/// Exports it.
+pub(super) async fn export(
+    args: &ExportArgs,
+    target: Agent,
+    place: &Workplace,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let session = place.stores.find_any(&args.session, &place.cwd).await?;
+    let mut masker = Masker::new(args.masks());
+    let mut copy = HandOver::of(target, session, &place.stores, &place.cwd, &mut masker).await?;
+    copy.notes.extend(masked(masker.masked()));
+    if args.install {
+        return installed(args, &copy, screen);
+    }
+    told(&copy);
+    let files = &copy.converted.files;
+    match (&args.output, files.split_first()) {
+        (Some(path), _) => written(files, &place.cwd.join(path))?,
+        (None, Some((first, rest))) => {
+            screen.exact(&first.bytes);
+            if !rest.is_empty() {
+                let more = plural(rest.len(), "file");
+                tell(&format!(
+                    "{more} beside it not written; -o DIRECTORY or --install writes all"
+                ));
+            }
+        }
+        (None, None) => {}
+    }
+    Ok(ExitCode::Done)
+}
+
+fn installed(
+    args: &ExportArgs,
+    copy: &HandOver,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    if copy.installed()?.is_none() {
+        told(copy);
+        let asks = !args.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        let files = plural(copy.converted.files.len(), "file");
+        let question = format!("Make {files} for {}, as a new session?", copy.target);
+        if asks && !confirm(&question, "--yes")? {
+            screen.line(Text::line(Tone::Dim, "Nothing was written."));
+            return Ok(ExitCode::Done);
+        }
+    }
+    install_it(copy)?;
+    screen.line(copy.line());
+    Ok(ExitCode::Done)
+}
+
+/// Makes the files, and says so; a session that is there already is not made again.
+pub(in super::super) fn install_it(copy: &HandOver) -> Result<(), CliError> {
+    let (path, there) = match copy.install()? {
+        Installed::New(paths) => (paths.into_iter().next().unwrap_or_default(), "it is now in"),
+        Installed::Before(path) => (path, "nothing was said since it was written to"),
+    };
+    tell(&format!("{there} {}", path.display()));
+    Ok(())
+}
+
+/// What the copy lacks, before it is written.
+pub(in super::super) fn told(copy: &HandOver) {
+    copy.notes.iter().for_each(|note| tell(note));
+    for loss in copy.losses() {
+        tell(&format!("not in it: {loss}"));
+    }
+}
+
+/// One file under this name, or several in a directory of this name.
+fn written(files: &[File], path: &Path) -> Result<(), CliError> {
+    let shown = path.display().to_string();
+    let (root, name) = match (path.parent(), path.file_name()) {
+        (Some(root), Some(name)) => (root, PathBuf::from(name)),
+        _ => return Err(CliError::usage(format!("{shown} is no name of a file.")).next("-o FILE")),
+    };
+    let one = |file: &File| File { path: name.clone(), bytes: file.bytes.clone() };
+    let done = match files {
+        [file] => install(&RealDisk, root, &[one(file)]),
+        _ if path.exists() => Ok(Installed::Before(path.to_owned())),
+        files => install(&RealDisk, path, files),
+    };
+    match done {
+        Ok(Installed::New(_)) => Ok(()),
+        Ok(Installed::Before(_)) => {
+            let error = CliError::failed(format!("{shown} exists already."));
+            Err(error.because("an export never overwrites a file").next(format!(
+                "Choose another name, or move it away: mv {0} {0}.old",
+                quoted(&shown)
+            )))
+        }
+        Err(error) => {
+            Err(CliError::new(ExitCode::Unwritable, format!("{shown} could not be written."))
+                .because(error)
+                .next("Nothing was left behind. Name a place that you may write to: -o FILE"))
+        }
+    }
+}
+
+/// `--install` with a format that no agent reads.
+pub(super) fn only_for_agents() -> CliError {
+    CliError::usage("--install is for the format of an agent.")
+        .next("Say which: --format claude, codex, pi, opencode or gemini.")
+}

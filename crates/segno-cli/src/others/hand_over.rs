@@ -1,0 +1,311 @@
+//! A session of any agent, for another one to go on with.
+//!
+//! Responsible for: reading the session with those of its subagents, where the target keeps its files, making
+//! them there, and the command that goes on. Must not: know a format, or change a session.
+
+use super::{Launch, Other, Target, roots};
+use crate::args::quoted;
+use crate::error::{CliError, ExitCode};
+use crate::history::History;
+use crate::secrets::Masker;
+use crate::stores::Stores;
+use segno_model::record::{BlobRef, Body, GitFacts};
+use segno_model::store::Clock as _;
+use segno_model::{Record, SessionId, Timestamp};
+use segno_store::convert::{
+    self, Blobs, Child, ConvertError, Converted, Loss, NoBlobs, Options, Session, convert, new_id,
+};
+use segno_store::foreign::{self, Agent, View};
+use segno_store::install::{InstallError, Installed, install, installed};
+use segno_store::{RealDisk, SystemClock};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// How deep subagents of subagents are looked for.
+const DEPTH: u32 = 8;
+
+/// A session as another agent's files, which are not there yet.
+#[derive(Debug)]
+pub struct HandOver {
+    /// Whose it becomes.
+    pub target: Agent,
+    /// The files, the command and the losses.
+    pub converted: Converted,
+    /// Where the files go.
+    root: PathBuf,
+    /// How commands name the original.
+    word: String,
+    /// What else there is to know about it.
+    pub notes: Vec<String>,
+}
+
+impl HandOver {
+    /// Converts a session. Where its directory is not there, the copy is one of `here`. What `masker` masks is
+    /// masked in it.
+    ///
+    /// # Errors
+    /// When it cannot be read, nothing was said in it, or the target is none.
+    pub async fn of(
+        target: Agent,
+        session: Target,
+        stores: &Stores,
+        here: &Path,
+        masker: &mut Masker,
+    ) -> Result<Self, CliError> {
+        let mut notes = Vec::new();
+        let (mut read, word, blobs): (_, _, Box<dyn Blobs>) = match session {
+            Target::Own(id) => {
+                let mut ids = Vec::new();
+                let read = own(stores, &id, DEPTH, &mut ids).await?;
+                (read, id.to_string(), Box::new(OwnBlobs { stores: stores.clone(), ids }))
+            }
+            Target::Other(session) => {
+                if session.state.is_live() {
+                    notes.push(
+                        "its agent is at work on it: the copy ends where it is now".to_owned(),
+                    );
+                }
+                let read = other(&session, &mut notes)?;
+                (read, session.word(), Box::new(NoBlobs))
+            }
+        };
+        if !Path::new(&read.cwd).is_dir() {
+            if !read.cwd.is_empty() {
+                notes.push(format!("{} is not there; the copy is for this directory", read.cwd));
+            }
+            read.cwd = here.display().to_string();
+        }
+        let project = foreign::project_name(target, &roots(&stores.home), &read.cwd);
+        if masker.is_on() {
+            // Another copy than the one with everything in it.
+            read.id.push_str(" masked");
+        }
+        let (id, now) = (new_id(&read, target), Some(SystemClock.now()));
+        let options = Options { id, project, now, ..Options::default() };
+        let mut converted =
+            convert(&read, target, &options, &*blobs).map_err(|e| refused(&e, &word))?;
+        if masker.is_on() {
+            for file in &mut converted.files {
+                let masked = masker.json(&String::from_utf8_lossy(&file.bytes)).into_owned();
+                file.bytes = masked.into_bytes();
+            }
+        }
+        let own_place = || stores.home.data.join("handed-over").join(target.id());
+        let root = foreign::home(target, &roots(&stores.home)).unwrap_or_else(own_place);
+        Ok(Self { target, converted, root, word, notes })
+    }
+
+    /// The session's own file, if it was installed before and nothing was said since.
+    ///
+    /// # Errors
+    /// When that cannot be seen.
+    pub fn installed(&self) -> Result<Option<PathBuf>, CliError> {
+        installed(&RealDisk, &self.root, &self.converted.files).map_err(|e| self.not_installed(e))
+    }
+
+    /// Makes the files in the target's folder.
+    ///
+    /// # Errors
+    /// When a name is taken, or they cannot be written. Nothing was made then.
+    pub fn install(&self) -> Result<Installed, CliError> {
+        install(&RealDisk, &self.root, &self.converted.files).map_err(|e| self.not_installed(e))
+    }
+
+    /// What is lost, a line each.
+    #[must_use]
+    pub fn losses(&self) -> Vec<String> {
+        self.converted.losses.iter().map(sentence).collect()
+    }
+
+    /// The commands that go on with it, once its files are there: `cd … && agent …`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let before = self.before().map(|words| format!("{} && ", joined(&words)));
+        let (launch, before) = (self.launch(), before.unwrap_or_default());
+        match &launch.cwd {
+            Some(cwd) => {
+                format!(
+                    "cd {} && {before}{}",
+                    quoted(&cwd.display().to_string()),
+                    joined(&launch.words)
+                )
+            }
+            None => format!("{before}{}", launch.line()),
+        }
+    }
+
+    /// Becomes the target, with the session.
+    ///
+    /// # Errors
+    /// When a program is not there, or an import by the target failed.
+    pub fn launch_it(&self) -> Result<ExitCode, CliError> {
+        let launch = self.launch();
+        if let Some(words) = self.before() {
+            launch.run_before(&words)?;
+        }
+        launch.run(&self.word)
+    }
+
+    fn launch(&self) -> Launch {
+        let resume = &self.converted.resume;
+        Launch { words: resume.command.clone(), cwd: resume.cwd.clone().map(PathBuf::from) }
+    }
+
+    /// The command that has to run first, with the file in its place.
+    fn before(&self) -> Option<Vec<String>> {
+        let file = self.converted.files.first().map(|file| self.root.join(&file.path));
+        let file = file.unwrap_or_default().display().to_string();
+        let words = self.converted.resume.before.as_ref()?;
+        let named = |word: &String| match word == convert::Resume::FILE {
+            true => file.clone(),
+            false => word.clone(),
+        };
+        Some(words.iter().map(named).collect())
+    }
+
+    fn not_installed(&self, error: InstallError) -> CliError {
+        match error {
+            InstallError::Store(error) => error.into(),
+            other => CliError::failed(format!("Nothing was written for {}.", self.target))
+                .because(other)
+                .next(format!(
+                    "Write a file elsewhere: `segno export {} --format {} -o FILE`.",
+                    quoted(&self.word),
+                    self.target.id()
+                )),
+        }
+    }
+}
+
+fn joined(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn refused(error: &ConvertError, word: &str) -> CliError {
+    let names: Vec<&str> = convert::TARGETS.iter().map(|agent| agent.id()).collect();
+    let next = match error {
+        ConvertError::NotATarget(_) => format!("Those that can: {}.", names.join(", ")),
+        ConvertError::Empty => format!("`segno show {}` shows what is in it.", quoted(word)),
+    };
+    CliError::failed("The session cannot be handed over.").because(error).next(next)
+}
+
+/// `3 branches beside the current one (records 4, 9, 12)`
+fn sentence(loss: &Loss) -> String {
+    /// So many records are named.
+    const NAMED: usize = 6;
+    let named: Vec<String> = loss.records.iter().take(NAMED).map(u64::to_string).collect();
+    let more = if loss.records.len() > NAMED { ", …" } else { "" };
+    let which = match loss.records.len() {
+        0 => String::new(),
+        1 => format!(" (record {})", named.join("")),
+        _ => format!(" (records {}{more})", named.join(", ")),
+    };
+    format!("{}{which}", loss.kind.words(loss.count))
+}
+
+/// One of our sessions, with those of its subagents.
+async fn own(
+    stores: &Stores,
+    id: &SessionId,
+    depth: u32,
+    ids: &mut Vec<SessionId>,
+) -> Result<Session, CliError> {
+    let history = History::read(stores, id).await?;
+    ids.push(id.clone());
+    let mut children = Vec::new();
+    for child in stores.files.children_now(id)?.into_iter().filter(|child| !child.is_link) {
+        if depth == 0 {
+            continue;
+        }
+        let session = Box::pin(own(stores, &child.id, depth - 1, ids)).await?;
+        let (call, role) = (called(&history.records, &child.id), role(&session.records));
+        children.push(Child { session, call, role });
+    }
+    let header = history.header();
+    let mut cwd = header.map(|header| header.project.cwd.clone()).unwrap_or_default();
+    let mut git = header.and_then(|header| header.git.clone());
+    for record in &history.records {
+        if let Body::Environment(now) = record.body() {
+            git = now.git.clone().or(git);
+            if let Some(project) = &now.project {
+                cwd.clone_from(&project.cwd);
+            }
+        }
+    }
+    let GitFacts { branch, commit, .. } = git.unwrap_or_default();
+    Ok(Session {
+        source: "segno".to_owned(),
+        id: id.to_string(),
+        named: history.state.in_force.name.clone(),
+        titled: None,
+        cwd,
+        branch,
+        commit,
+        created: Some(Timestamp(id.created_ms())),
+        tip: history.tip(),
+        records: history.records,
+        children,
+    })
+}
+
+/// The call that started a child.
+fn called(parent: &[Record], child: &SessionId) -> Option<String> {
+    parent.iter().find_map(|record| match record.body() {
+        Body::Child(told) if told.child == child.as_str() => Some(told.call_id.clone()),
+        _ => None,
+    })
+}
+
+fn role(records: &[Record]) -> Option<String> {
+    records.iter().find_map(|record| match record.body() {
+        Body::Session(header) => {
+            let name = header.launch.as_ref()?.get("role")?.get("name")?;
+            name.as_str().map(str::to_owned)
+        }
+        _ => None,
+    })
+}
+
+/// Another agent's session, with those of its subagents. One of those that cannot be read is told.
+fn other(session: &Other, notes: &mut Vec<String>) -> Result<Session, CliError> {
+    let mut seen = HashSet::from([session.row.path.clone()]);
+    Ok(read(session, DEPTH, &mut seen, notes)?.session)
+}
+
+fn read(
+    session: &Other,
+    depth: u32,
+    seen: &mut HashSet<PathBuf>,
+    notes: &mut Vec<String>,
+) -> Result<Child, CliError> {
+    let located = session.located();
+    let view = View::transcript(&located)?;
+    let (call, role) = (view.facts.call.clone(), view.facts.role.clone());
+    let mut whole = Session::of_view(located.agent, view);
+    for child in session.all_subagents() {
+        // In a database all have one path.
+        if depth == 0 || child.row.key.is_none() && !seen.insert(child.row.path.clone()) {
+            continue;
+        }
+        match read(&child, depth - 1, seen, notes) {
+            Ok(child) => whole.children.push(child),
+            Err(error) => {
+                notes.push(format!("a subagent's session is not in it: {}", error.sentence));
+            }
+        }
+    }
+    Ok(Child { session: whole, call, role })
+}
+
+/// The large values of sessions of ours.
+struct OwnBlobs {
+    stores: Stores,
+    ids: Vec<SessionId>,
+}
+
+impl Blobs for OwnBlobs {
+    fn bytes(&self, blob: &BlobRef) -> Option<Vec<u8>> {
+        self.ids.iter().find_map(|id| self.stores.files.blob_now(id, blob).ok())
+    }
+}

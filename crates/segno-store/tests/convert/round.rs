@@ -1,0 +1,126 @@
+//! There and back again: what is read of a converted session says the same, but for what was told as lost;
+//! and what an agent wrote, written again for it, is the same to its own reader.
+
+use crate::{made, scene};
+use segno_store::convert::{LossKind, Session, TARGETS};
+use segno_store::foreign::Agent;
+use std::collections::BTreeSet;
+
+/// Converts and reads again; how the context and the transcript differ.
+fn there(session: &Session, target: Agent, what: &str) -> Vec<String> {
+    let Some(converted) = scene::converted(session, target, &scene::none()) else {
+        return Vec::new();
+    };
+    let home = tempfile::tempdir().expect("a folder");
+    let view = scene::read_again(&converted, target, home.path());
+    let lost = scene::lost(&converted);
+    // What a summary keeps may stand again behind it.
+    let copies =
+        view.records.iter().filter(|read| read.copy).map(|read| read.record.seq()).collect();
+    let again = Session::of_view(target, view);
+    let what = format!("{what} as {target}, lost: {lost:?}");
+    let (names, theirs) = ((session.source.as_str(), target), (target.id(), target));
+    let context = scene::differ(
+        &scene::lines(&scene::context(session), names, &lost),
+        &scene::lines(&scene::context(&again), theirs, &lost),
+        &lost,
+        &format!("the context of {what}"),
+    );
+    let exact = lost.iter().copied().filter(|kind| *kind != LossKind::Kept).collect();
+    let transcript = scene::differ(
+        &scene::told(session, names, &lost, &BTreeSet::new()),
+        &scene::told(&again, theirs, &lost, &copies),
+        &exact,
+        &format!("the transcript of {what}"),
+    );
+    let branches = scene::differ(
+        &scene::branches(session, names, &lost),
+        &scene::branches(&again, theirs, &lost),
+        &exact,
+        &format!("the branches of {what}"),
+    );
+    context.into_iter().chain(transcript).chain(branches).collect()
+}
+
+/// The first few, when there are any.
+fn none(wrong: &[String]) {
+    let first: Vec<&str> = wrong.iter().take(8).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), first.join("\n\n"));
+}
+
+/// Covers: G6, #158, #162. `SEGNO_SEED` runs one seed.
+#[test]
+fn a_session_of_ours_comes_back_from_every_target_up_to_the_losses() {
+    let seeds = match std::env::var("SEGNO_SEED") {
+        Ok(seed) => vec![seed.parse().expect("a number")],
+        Err(_) => (0..80).collect::<Vec<u64>>(),
+    };
+    let mut wrong = Vec::new();
+    for seed in seeds {
+        let session = made::session(seed, 4 + usize::try_from(seed % 40).expect("small"));
+        for target in TARGETS {
+            wrong.extend(there(&session, target, &format!("seed {seed}")));
+        }
+    }
+    none(&wrong);
+}
+
+/// Covers: G6, G14.
+#[test]
+fn what_an_agent_wrote_is_the_same_to_its_own_reader_when_it_is_written_again() {
+    let (mut wrong, mut agents) = (Vec::new(), BTreeSet::new());
+    for path in scene::files("foreign").into_iter().chain(scene::files("cases")) {
+        let Some(session) = scene::session(&path) else { continue };
+        let Some(own) = TARGETS.into_iter().find(|target| target.id() == session.source) else {
+            continue;
+        };
+        agents.insert(own);
+        wrong.extend(there(&session, own, &path.display().to_string()));
+    }
+    none(&wrong);
+    assert_eq!(agents.len(), TARGETS.len());
+}
+
+/// Covers: G6. From each agent to each other one, and back.
+#[test]
+fn what_was_handed_over_can_be_handed_back() {
+    let mut wrong = Vec::new();
+    for seed in 0..12 {
+        let session = made::session(1000 + seed, 20);
+        for (first, second) in TARGETS.into_iter().flat_map(|a| TARGETS.map(|b| (a, b))) {
+            let Some(converted) = scene::converted(&session, first, &scene::none()) else {
+                continue;
+            };
+            let home = tempfile::tempdir().expect("a folder");
+            let view = scene::read_again(&converted, first, home.path());
+            let handed = Session::of_view(first, view);
+            wrong.extend(there(&handed, second, &format!("seed {} from {first}", 1000 + seed)));
+        }
+    }
+    none(&wrong);
+}
+
+/// Losses are told before anything is written, and name records that there are.
+#[test]
+fn what_is_told_as_lost_is_there() {
+    for seed in 0..60 {
+        let session = made::session(seed, 30);
+        for target in TARGETS {
+            let Some(converted) = scene::converted(&session, target, &scene::none()) else {
+                continue;
+            };
+            for loss in &converted.losses {
+                assert!(
+                    loss.count >= u64::try_from(loss.records.len()).expect("small"),
+                    "{loss:?}"
+                );
+                let known = |seq: &u64| session.records.iter().any(|r| r.seq() == *seq);
+                assert!(loss.records.iter().all(known), "seed {seed}, {target}: {loss:?}");
+            }
+            let again = scene::converted(&session, target, &scene::none());
+            assert_eq!(again.as_ref(), Some(&converted), "the same each time");
+            let usage = converted.losses.iter().any(|loss| loss.kind == LossKind::UnknownContent);
+            assert!(!usage, "nothing unknown is in it");
+        }
+    }
+}
