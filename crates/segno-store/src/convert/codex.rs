@@ -11,8 +11,8 @@ use super::ids::Ids;
 use super::transcript::{Call, Part, Piece, Reply, Said, Turn, text_of};
 use super::{Child, File, LossKind, Losses, Resume, Session, Transcript, Work, tools};
 use crate::foreign::{Agent, CODEX_SUMMARY};
+use segno_model::Timestamp;
 use segno_model::record::Usage;
-use segno_model::{Timestamp, sha256_hex};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,8 +23,8 @@ const VERSION: &str = "0.118.0";
 /// Who made the reasoning that may be carried.
 const PROVIDER: &str = "openai";
 
-/// The provider takes no longer ids of calls, and no longer names of tools.
-const MOST_ID: usize = 64;
+/// The provider takes no longer names of tools.
+const MOST_NAME: usize = 64;
 
 /// Writes a session.
 pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume) {
@@ -301,7 +301,7 @@ impl<'a> Writer<'a> {
     fn call(&mut self, call: &Call) {
         let source = &self.session.source;
         let (name, arguments) = tools::for_agent(source, Agent::Codex, &call.name, &call.arguments);
-        let (name, id) = (fit_name(&name), fit_id(&call.id));
+        let (name, id) = (fit_name(&name), call.id.as_str());
         self.item(match freeform(call) {
             Some(input) => json!({ "type": "custom_tool_call", "status": "completed",
                 "call_id": id, "name": name, "input": input }),
@@ -319,7 +319,7 @@ impl<'a> Writer<'a> {
             [Part::Text(text)] => Value::from(text.as_str()),
             parts => content(parts, "input_text"),
         };
-        self.item(json!({ "type": kind, "call_id": fit_id(&call.id), "output": output }));
+        self.item(json!({ "type": kind, "call_id": call.id, "output": output }));
     }
 
     fn usage(&mut self, usage: Usage) {
@@ -365,16 +365,8 @@ fn freeform(call: &Call) -> Option<&str> {
 /// A tool's name as the provider takes it.
 fn fit_name(name: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let name: String = name.chars().map(fit).take(MOST_ID).collect();
+    let name: String = name.chars().map(fit).take(MOST_NAME).collect();
     if name.is_empty() { "unknown".to_owned() } else { name }
-}
-
-/// A call's id as the provider takes it.
-fn fit_id(id: &str) -> String {
-    match id.len() <= MOST_ID {
-        true => id.to_owned(),
-        false => format!("call_{}", &sha256_hex(id.as_bytes())[..32]),
-    }
 }
 
 /// Tokens as Codex counts them: what the cache served is part of the input.

@@ -25,6 +25,9 @@ pub(super) const UNKNOWN_OUTCOME: &str = "The outcome of this call is unknown: t
     before a result was recorded. It may have happened completely, partly or not at all. Check before \
     repeating it.";
 
+/// No longer ids of calls: Chat Completions takes no longer ones.
+const MOST_ID: usize = 40;
+
 /// Everything that was said in a session.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
@@ -429,7 +432,13 @@ impl<'a> Builder<'a> {
         })
     }
 
+    /// An id that no other call has, and that every provider takes.
     fn unique(&mut self, id: &str) -> String {
+        let short = (id.len() > MOST_ID).then(|| {
+            let hash = segno_model::sha256_hex(id.as_bytes());
+            format!("call_{}", hash.get(..24).unwrap_or_default())
+        });
+        let id = short.as_deref().unwrap_or(id);
         let taken = |id: &String| self.ids.contains(id);
         let free = (2..).map(|n| format!("{id}-{n}")).find(|id| !taken(id));
         let id = Some(id.to_owned()).filter(|id| !id.is_empty() && !taken(id)).or(free);

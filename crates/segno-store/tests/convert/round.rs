@@ -2,7 +2,7 @@
 //! and what an agent wrote, written again for it, is the same to its own reader.
 
 use crate::{made, scene};
-use segno_store::convert::{LossKind, Session, TARGETS};
+use segno_store::convert::{LossKind, Losses, Said, Session, TARGETS, Transcript};
 use segno_store::foreign::Agent;
 use std::collections::BTreeSet;
 
@@ -123,4 +123,24 @@ fn what_is_told_as_lost_is_there() {
             assert!(!usage, "nothing unknown is in it");
         }
     }
+}
+
+/// Covers: #38, #39. Chat Completions takes ids of at most 40 bytes.
+#[test]
+fn ids_of_calls_are_unique_and_short_enough_for_every_provider() {
+    let mut calls = 0;
+    for seed in 0..60 {
+        let session = made::session(seed, 30);
+        let transcript = Transcript::of(&session, &scene::none(), &mut Losses::default());
+        let mut ids = BTreeSet::new();
+        for turn in &transcript.turns {
+            let Said::Reply(reply) = &turn.said else { continue };
+            for call in reply.calls() {
+                calls += 1;
+                assert!(!call.id.is_empty() && call.id.len() <= 40, "seed {seed}: {}", call.id);
+                assert!(ids.insert(call.id.clone()), "seed {seed}: {} twice", call.id);
+            }
+        }
+    }
+    assert!(calls > 100, "{calls}");
 }
