@@ -26,7 +26,7 @@ pub fn new_id(session: &Session, target: Agent) -> String {
 /// The longest id of a call that Chat Completions takes.
 const MOST_CALL: usize = 40;
 
-/// The id of a call for agents that may ask by any wire: a long one is shortened, and stays another than others.
+/// The id of a call as every provider takes it: a long one is shortened, and stays another than others.
 pub(super) fn call_id(id: &str) -> String {
     if id.len() <= MOST_CALL {
         return id.to_owned();

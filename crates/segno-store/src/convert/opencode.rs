@@ -8,7 +8,7 @@
 //! says from where on the end of what stands before is kept. There are no branches. A subagent's session
 //! names its parent. The importing process sets the directory: its own.
 
-use super::ids::{Ids, call_id};
+use super::ids::Ids;
 use super::kept::Kept;
 use super::transcript::{Call, Part, Piece, Reply, Said, Transcript, Turn, text_of};
 use super::{Child, File, LossKind, Losses, Resume, Session, Work, tools};
@@ -268,7 +268,7 @@ impl<'a> Writer<'a> {
                     &call.name,
                     &call.arguments,
                 );
-                let mut part = json!({ "type": "tool", "tool": name, "callID": call_id(&call.id) });
+                let mut part = json!({ "type": "tool", "tool": name, "callID": call.id });
                 part["state"] = self.state(call, losses, turn);
                 Some(part)
             }

@@ -7,7 +7,7 @@
 //! follow. pi goes on behind the last line, whatever it is. A compaction names the first entry that it keeps,
 //! or itself. pi has no subagents; their sessions are files of their own, which name the parent's file.
 
-use super::ids::{Ids, call_id};
+use super::ids::Ids;
 use super::kept::Kept;
 use super::transcript::{Call, Part, Piece, Reply, Said, Transcript, Turn};
 use super::{File, LossKind, Losses, Resume, Session, Work, tools};
@@ -188,7 +188,7 @@ impl Writer {
                     let (name, arguments) =
                         tools::for_agent(&self.source, Agent::Pi, &call.name, &call.arguments);
                     Some(json!({
-                        "type": "toolCall", "id": call_id(&call.id), "name": name, "arguments": arguments,
+                        "type": "toolCall", "id": call.id, "name": name, "arguments": arguments,
                     }))
                 }
             };
@@ -213,7 +213,7 @@ impl Writer {
         let (name, _) = tools::for_agent(&self.source, Agent::Pi, &call.name, &call.arguments);
         let answer = &call.answer;
         let message = json!({
-            "role": "toolResult", "toolCallId": call_id(&call.id), "toolName": name,
+            "role": "toolResult", "toolCallId": call.id, "toolName": name,
             "content": blocks(&answer.parts), "isError": answer.is_error,
         });
         let id = self.message(answer.at, message);

@@ -5,6 +5,7 @@
 //! replies) is not in it; edits of the context are carried out. All that comes from the one function that
 //! builds contexts. Must not: know a target.
 
+use super::ids::call_id;
 use super::{Blobs, LossKind, Losses, Session};
 use crate::foreign::pos;
 use base64::Engine as _;
@@ -24,9 +25,6 @@ use std::collections::{HashMap, HashSet};
 pub(super) const UNKNOWN_OUTCOME: &str = "The outcome of this call is unknown: the session was interrupted \
     before a result was recorded. It may have happened completely, partly or not at all. Check before \
     repeating it.";
-
-/// No longer ids of calls: Chat Completions takes no longer ones.
-const MOST_ID: usize = 40;
 
 /// Everything that was said in a session.
 #[derive(Debug, Clone, Default)]
@@ -434,15 +432,10 @@ impl<'a> Builder<'a> {
 
     /// An id that no other call has, and that every provider takes.
     fn unique(&mut self, id: &str) -> String {
-        let short = (id.len() > MOST_ID).then(|| {
-            let hash = segno_model::sha256_hex(id.as_bytes());
-            format!("call_{}", hash.get(..24).unwrap_or_default())
-        });
-        let id = short.as_deref().unwrap_or(id);
-        let taken = |id: &String| self.ids.contains(id);
-        let free = (2..).map(|n| format!("{id}-{n}")).find(|id| !taken(id));
-        let id = Some(id.to_owned()).filter(|id| !id.is_empty() && !taken(id)).or(free);
-        let id = id.unwrap_or_default();
+        let given = Some(id.to_owned()).filter(|id| !id.is_empty());
+        let tried = given.into_iter().chain((2..).map(|n| format!("{id}-{n}")));
+        let free = tried.map(|id| call_id(&id)).find(|id| !self.ids.contains(id));
+        let id = free.unwrap_or_default();
         self.ids.insert(id.clone());
         id
     }
