@@ -73,9 +73,8 @@ fn not_erased(id: &SessionId, error: StoreError) -> CliError {
         return error;
     }
     error.next(format!(
-        "A log with damage is not rewritten. Where only one bit is wrong `segno check {id}` says so. Else take \
-         what can be read along: `segno fork {id} --before SEQ` up to the damage, erase there, then \
-         `segno delete {id}` and `segno trash empty`."
+        "A log with damage is not rewritten, but a fork up to the damage has none: `segno fork {id} --before SEQ`. \
+         Erase there; then `segno delete {id}` and `segno trash empty`."
     ))
 }
 

@@ -155,6 +155,7 @@ const LOST: &[&str] = &[
     "= [Tool execution was interrupted",
     "= Tool execution aborted",
     "= Tool execution was interrupted",
+    "= The outcome of this call is unknown",
 ];
 
 /// OpenCode asks this, and the summary is the answer.
@@ -213,7 +214,13 @@ fn all_reworded(ours: &[Item], theirs: &[Item]) -> bool {
     let said = said.join(" ");
     let beside = ours.iter().filter_map(|item| summary_of(&item.text));
     let mut words = beside.flat_map(|(_, beside)| beside.split_whitespace());
-    ours.iter().all(|ours| theirs.iter().any(|theirs| is_reworded(ours, theirs)))
+    let is_there = |item: &Item| {
+        // OpenCode's reply after a summary is joined with it.
+        let behind = item.who == "assistant" && said.starts_with(ASKS_FOR_SUMMARY);
+        theirs.iter().any(|theirs| is_reworded(item, theirs))
+            || (behind && said.contains(&item.text))
+    };
+    ours.iter().all(is_there)
         && theirs.iter().all(|theirs| {
             theirs.text.starts_with(ASKS_FOR_SUMMARY)
                 || ours.iter().any(|ours| is_reworded(ours, theirs))

@@ -4,6 +4,7 @@
 //! Must not: judge.
 
 use crate::agents::Installed;
+use crate::runs::NOTHING;
 use crate::told;
 use std::collections::BTreeMap;
 use std::fs;
@@ -89,7 +90,8 @@ impl Report {
                 continue;
             }
             let good = rows.iter().filter(|(_, verdict)| verdict.starts_with("equal")).count();
-            page.push_str(&format!("{good} of {} equal.\n\n", rows.len()));
+            let run = rows.iter().filter(|(_, verdict)| *verdict != NOTHING).count();
+            page.push_str(&format!("{good} of {run} equal.\n\n"));
             page.push_str("| target | source | file | what the agent sent |\n|---|---|---|---|\n");
             for ((_, target, source, name), verdict) in rows {
                 page.push_str(&format!("| {target} | {source} | {name} | {verdict} |\n"));

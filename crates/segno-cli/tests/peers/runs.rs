@@ -217,11 +217,14 @@ fn segno(place: &Place, args: &[&str]) -> Result<String, String> {
     Err(format!("`segno {}` fails: {}", args[0], brief(line.unwrap_or_default())))
 }
 
+/// Nothing is written where nothing is wrong.
+pub(crate) const NOTHING: &str = "nothing to repair";
+
 fn repaired(place: &Place, agent: Agent, file: &Path, id: String) -> Result<Ready, String> {
     let to = place.file("repaired");
     let (from, out) = (file.display().to_string(), to.display().to_string());
     segno(place, &["repair", &from, "-o", &out, "--yes"])?;
-    let text = fs::read(&to).map_err(|e| e.to_string())?;
+    let text = fs::read(&to).map_err(|_| NOTHING.to_owned())?;
     Ok(Ready { path: place.put(agent, &id, &text), id })
 }
 
