@@ -120,8 +120,9 @@ impl HandOver {
     /// The commands that go on with it, once its files are there: `cd … && agent …`.
     #[must_use]
     pub fn line(&self) -> String {
-        let before = self.before().map(|words| format!("{} && ", joined(&words)));
-        let (launch, before) = (self.launch(), before.unwrap_or_default());
+        let before = self.before();
+        let before: String = before.iter().map(|words| format!("{} && ", joined(words))).collect();
+        let launch = self.launch();
         match &launch.cwd {
             Some(cwd) => {
                 format!(
@@ -140,7 +141,7 @@ impl HandOver {
     /// When a program is not there, or an import by the target failed.
     pub fn launch_it(&self) -> Result<ExitCode, CliError> {
         let launch = self.launch();
-        if let Some(words) = self.before() {
+        for words in self.before() {
             launch.run_before(&words)?;
         }
         launch.run(&self.word)
@@ -151,16 +152,17 @@ impl HandOver {
         Launch { words: resume.command.clone(), cwd: resume.cwd.clone().map(PathBuf::from) }
     }
 
-    /// The command that has to run first, with the file in its place.
-    fn before(&self) -> Option<Vec<String>> {
-        let file = self.converted.files.first().map(|file| self.root.join(&file.path));
-        let file = file.unwrap_or_default().display().to_string();
-        let words = self.converted.resume.before.as_ref()?;
-        let named = |word: &String| match word == convert::Resume::FILE {
-            true => file.clone(),
-            false => word.clone(),
+    /// The commands that have to run first, each with its file in its place.
+    fn before(&self) -> Vec<Vec<String>> {
+        let with_file = |(words, file): (&Vec<String>, &convert::File)| {
+            let path = self.root.join(&file.path).display().to_string();
+            let named = |word: &String| match word == convert::Resume::FILE {
+                true => path.clone(),
+                false => word.clone(),
+            };
+            words.iter().map(named).collect()
         };
-        Some(words.iter().map(named).collect())
+        self.converted.resume.before.iter().zip(&self.converted.files).map(with_file).collect()
     }
 
     fn not_installed(&self, error: InstallError) -> CliError {

@@ -186,20 +186,20 @@ pub struct Resume {
     pub cwd: Option<String>,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The command that has to run before: an import by the agent itself. [`Resume::FILE`] stands for the
-    /// first file's path.
-    pub before: Option<Vec<String>>,
+    /// The commands that have to run before: imports by the agent itself. [`Resume::FILE`] stands for the path
+    /// of the file of the same place: in the first command for the first file's.
+    pub before: Vec<Vec<String>>,
 }
 
 impl Resume {
-    /// Stands for the first file's path in a command.
+    /// Stands for a file's path in a command.
     pub const FILE: &str = "{file}";
 
     /// `program args…` in the session's directory.
     fn new(session: &Session, command: &[&str]) -> Self {
         let cwd = Some(session.cwd.clone()).filter(|cwd| !cwd.is_empty());
         let command = command.iter().map(|word| (*word).to_owned()).collect();
-        Self { cwd, command, before: None }
+        Self { cwd, command, before: Vec::new() }
     }
 }
 

@@ -35,7 +35,8 @@ pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume)
         subagent(work, child, id, &mut files);
     }
     let mut resume = Resume::new(session, &["opencode", "--session", id]);
-    resume.before = Some(["opencode", "import", Resume::FILE].map(str::to_owned).to_vec());
+    let import = || ["opencode", "import", Resume::FILE].map(str::to_owned).to_vec();
+    resume.before = files.iter().map(|_| import()).collect();
     (files, resume)
 }
 
