@@ -217,7 +217,7 @@ async fn a_state_stands_for_its_maker_and_the_summary_for_everybody_else() {
     let done = newest(&session);
     assert_eq!(done.endpoint.as_deref(), Some("own"));
     assert_eq!(done.model, Some(ModelRef::new("test", "m1")));
-    let totals = session.state().in_force.totals.clone();
+    let totals = session.state().in_force.totals;
     assert_eq!((totals.requests, totals.usage.input), (4, 1_000));
     for (model, server, begins) in [
         ("m1", "own", "state: [\"opaque\"]"),

@@ -101,9 +101,8 @@ async fn a_child_goes_on_beside_the_turns() {
 #[tokio::test]
 async fn a_stop_reaches_a_child_in_the_background() {
     let scene = Scene::new(|seen| match (seen.child, seen.turns) {
-        (true, _) => Say::Hang,
         (false, 1) => begin(),
-        (false, _) => Say::Hang,
+        _ => Say::Hang,
     });
     let (handle, stop) = StopHandle::new();
     let mut agent = scene.begin().await;
