@@ -203,7 +203,7 @@ const ALL: &[Sabotage] = &[
         file: "crates/segno-model/src/compaction/summary.rs",
         from: "    if stop == StopReason::Length {\n",
         to: "    if stop == StopReason::Length && false {\n",
-        tests: &[SUMMARIES],
+        tests: &[CONTEXTS],
     },
     Sabotage {
         without: "a summary is paid for again and again",
