@@ -6,7 +6,7 @@
 
 use crate::compaction::{Tight, still_too_long};
 use crate::draft::{Streamed, keep_draft};
-use crate::event::{Event, Observer};
+use crate::event::{CompactionCause, Event, Observer};
 use crate::inbox::{Heard, InboxSource, Watcher};
 use crate::retry::{self, Next, RetryPolicy};
 use crate::session::Session;
@@ -258,7 +258,9 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
         loop {
             attempt += 1;
             self.take_inputs().await?;
-            self.make_room().await?;
+            if let Err(error) = self.make_room().await? {
+                return Ok(Asked::Failed(error, Said::default()));
+            }
             if let Some(kind) = self.env.stop.kind() {
                 return Ok(Asked::Stopped(kind, Said::default()));
             }
@@ -280,7 +282,8 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
             }
             match retry::decide(self.env.retry, attempt, &error) {
                 Next::Fail => {
-                    let error = if shortened { still_too_long(error) } else { error };
+                    let tight = shortened || self.leads_nowhere(CompactionCause::TooLong);
+                    let error = if tight { still_too_long(error) } else { error };
                     return Ok(Asked::Failed(error, said));
                 }
                 Next::Retry { wait_ms } => {

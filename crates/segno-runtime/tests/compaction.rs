@@ -159,7 +159,13 @@ async fn without_a_window_nothing_comes_by_itself() {
 /// Covers: EV3.
 #[tokio::test]
 async fn a_failing_summary_is_not_paid_for_again_and_again() {
-    let bad = Say::Text("<summary>cut off");
+    let large = SUMMARY.replace("long things", &"long things and more of them ".repeat(500));
+    for bad in ["<summary>cut off", &*large.leak()] {
+        fails_once(Say::Text(bad)).await;
+    }
+}
+
+async fn fails_once(bad: Say) {
     let plan = [Say::Text("one"), bad.clone(), bad, Say::Text("two"), Say::Text("three")];
     let scene = Scene::new(1_200, &plan);
     let mut session = scene.session();
@@ -390,7 +396,7 @@ async fn an_output_larger_than_the_window_is_shown_in_part() {
 /// Where every summary only makes room for the same output again, the run ends instead of paying for ever.
 #[tokio::test]
 async fn summaries_that_lead_nowhere_come_to_an_end() {
-    let mut plan = Vec::new();
+    let mut plan = vec![Say::Text("one")];
     for _ in 0..10 {
         plan.extend([
             Say::Calls(&[("1", "read")]),
@@ -400,11 +406,87 @@ async fn summaries_that_lead_nowhere_come_to_an_end() {
     }
     let scene = Scene::new(100_000, &plan);
     let mut session = scene.session();
+    scene.prompt(&mut session, &long("first")).await;
     let finished = scene.prompt(&mut session, "look").await;
     assert_eq!(finished.end, RunEnd::Failed, "{finished:?}");
+    assert!(finished.reason.is_some_and(|why| why.contains("larger window")));
     assert_eq!(session.state().in_force.totals.compactions, 3);
     scene.model.plan.lock().expect("plan").clear();
     scene.model.plan.lock().expect("plan").push_back(Say::Text("better"));
     let finished = scene.prompt(&mut session, "only say something").await;
     assert_eq!(finished.end, RunEnd::Completed, "the session is not stuck");
+}
+
+/// A result that the model has not seen is sent, whatever has to make room for it: near the threshold, and, in
+/// part, after a refusal.
+#[tokio::test]
+async fn a_result_that_was_not_seen_is_sent() {
+    let look = Say::Calls(&[("1", "long")]);
+    let plan = [
+        Say::Text("one"),
+        Say::Text("two"),
+        Say::Text("three"),
+        look.clone(),
+        Say::Text(SUMMARY),
+        Say::Text("seen"),
+    ];
+    let scene = Scene::new(3_900, &plan);
+    let mut session = scene.session();
+    for word in ["first", "second", "third"] {
+        scene.prompt(&mut session, &long(word)).await;
+    }
+    let finished = scene.prompt(&mut session, &long("look")).await;
+    assert_eq!((finished.end, finished.text.as_str()), (RunEnd::Completed, "seen"));
+    assert_eq!(session.state().in_force.totals.compactions, 1);
+    assert!(scene.seen().last().is_some_and(|sent| sent.ends_with("results: 1=5000 bytes")));
+
+    let too_long = Say::Fails(ModelErrorKind::TooLong);
+    let plan = [Say::Text("one"), look, too_long, Say::Text(SUMMARY), Say::Text("seen")];
+    let scene = Scene::new(100_000, &plan);
+    let mut session = scene.session();
+    scene.prompt(&mut session, &long("first")).await;
+    let finished = scene.prompt(&mut session, "look").await;
+    assert_eq!((finished.end, finished.text.as_str()), (RunEnd::Completed, "seen"));
+    let messages = session.context(&model_ref()).messages;
+    let result = messages.iter().rev().find(|m| matches!(m, ContextMessage::Results(_)));
+    let shown = result.map(ContextMessage::text).unwrap_or_default();
+    assert!(shown.starts_with("xxx") && shown.len() < 3_000, "{} bytes", shown.len());
+    assert!(shown.contains("characters are not shown") && shown.contains("--raw"), "{shown}");
+}
+
+/// Reads for ever, and summarises well.
+struct Looping(PlannedModel);
+
+impl Model for Looping {
+    async fn reply(
+        &self,
+        request: ModelRequest<'_>,
+        events: &mut (dyn FnMut(StreamEvent) + Send),
+    ) -> Result<segno_model::record::AssistantMessage, ModelError> {
+        assert!(self.0.seen.lock().expect("seen").len() < 500, "it is paid for for ever");
+        let summarises = request.system.starts_with("You summarise");
+        let say = if summarises { Say::Text(SUMMARY) } else { Say::Calls(&[("1", "long")]) };
+        self.0.plan.lock().expect("plan").push_back(say);
+        self.0.reply(request, events).await
+    }
+}
+
+/// A model that reads for ever in a window that is too small for what it reads: the run ends by itself, with what
+/// can be done, and the session goes on.
+#[tokio::test]
+async fn a_loop_in_a_small_window_comes_to_an_end() {
+    for window in [700, 1_200, 2_400] {
+        let scene = Scene::new(window, &[]);
+        let mut session = scene.session();
+        let model = Looping(PlannedModel::default());
+        let (input, env) = (UserMessage::text("read it all"), scene.env());
+        let mut observer = scene.observer();
+        let ended = run(&mut session, &model, &scene.tools, env, input, &mut observer).await;
+        let finished = ended.expect("the log works");
+        assert_eq!(finished.end, RunEnd::Failed, "{window}: {finished:?}");
+        let why = finished.reason.unwrap_or_default();
+        assert!(why.contains("larger window") && why.contains("segno compact"), "{window}: {why}");
+        assert!(session.state().in_force.totals.requests < 40, "{window}");
+        assert_eq!(scene.prompt(&mut session, "and?").await.end, RunEnd::Completed, "{window}");
+    }
 }

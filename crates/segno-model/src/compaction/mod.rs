@@ -14,8 +14,10 @@ mod words;
 
 pub use budget::{Budgets, Native, Settings, USUAL_SHARE, USUAL_WINDOW, Window};
 pub use forecast::{Forecast, Outlook};
-pub use prune::{Pruning, prune};
+pub use prune::{Pruning, cut_unanswered, prune};
 pub use result::{cut_result, result_share};
-pub use summary::{Asking, NoSummary, mechanical_summary, parse_summary, summary_request};
+pub use summary::{
+    Asking, NoSummary, largest_summary, mechanical_summary, parse_summary, summary_request,
+};
 pub use trigger::{Decision, Facts, Last, Measure, Prunable, ROWS, Row, Size, Why};
 pub use words::{Carried, beside_summary, carry};

@@ -5,6 +5,7 @@
 //! what is sent next for long. Must not: remove anything; each is a `context_edit` that can be taken back.
 
 use super::budget::Window;
+use super::result::cut_result;
 use crate::context::{self, ContextMessage, ContextResult};
 use crate::id::{Pos, Seq, SessionId};
 use crate::line::Record;
@@ -50,17 +51,58 @@ pub fn prune<R: Borrow<Record>>(
         let left = context::estimate_blocks(std::slice::from_ref(&line));
         if tokens >= SMALLEST && tokens > left {
             pruning.frees += tokens - left;
-            pruning.edits.push(ContextEdit {
-                target: seq,
-                edit: "replace".to_owned(),
-                content: vec![line],
-                cause: Some(ContextEdit::PRUNED.to_owned()),
-                ..ContextEdit::default()
-            });
+            pruning.edits.push(pruned(seq, vec![line]));
         }
     }
     pruning.edits.sort_by_key(|edit| edit.target);
     (pruning.frees >= step(window)).then_some(pruning)
+}
+
+/// Cuts the results that no reply has followed yet, so that together they take about `tokens`; none when they do.
+/// Each keeps its beginning and its end: the model has not seen them, so none is left out.
+#[must_use]
+pub fn cut_unanswered<R: Borrow<Record>>(
+    records: &[R],
+    tip: Option<Pos>,
+    session: &SessionId,
+    tokens: u64,
+) -> Option<Pruning> {
+    let messages = context::build_untraced(records, tip).messages;
+    let is_reply = |message: &ContextMessage| matches!(message, ContextMessage::Assistant(_));
+    let open = messages.iter().rposition(is_reply).unwrap_or(messages.len());
+    let results = messages[open..].iter().flat_map(|message| match message {
+        ContextMessage::Results(results) => results.as_slice(),
+        _ => &[],
+    });
+    let results: Vec<&ContextResult> = results.collect();
+    let share = tokens / results.len().max(1) as u64;
+    let edited = edited(records);
+    let mut pruning = Pruning { edits: Vec::new(), frees: 0 };
+    for result in results {
+        let Some(seq) = result.seq.filter(|seq| !edited.contains(seq)) else { continue };
+        let Some(mut content) = cut_result(&result.content, share) else { continue };
+        content.push(Block::text(format!(
+            "(Segno: `segno show {session} --raw {seq}` prints all of it.)"
+        )));
+        let (before, after) =
+            (context::estimate_blocks(&result.content), context::estimate_blocks(&content));
+        if after < before {
+            pruning.frees += before - after;
+            pruning.edits.push(pruned(seq, content));
+        }
+    }
+    pruning.edits.sort_by_key(|edit| edit.target);
+    (!pruning.edits.is_empty()).then_some(pruning)
+}
+
+fn pruned(target: Seq, content: Vec<Block>) -> ContextEdit {
+    ContextEdit {
+        target,
+        edit: "replace".to_owned(),
+        content,
+        cause: Some(ContextEdit::PRUNED.to_owned()),
+        ..ContextEdit::default()
+    }
 }
 
 /// What must be freed at once.

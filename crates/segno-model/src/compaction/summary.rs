@@ -19,6 +19,9 @@ pub enum NoSummary {
     /// A section is not there, or not in its place.
     #[error("the summary has no section `{0}` where it belongs")]
     Missing(&'static str),
+    /// It would take as much room as what it is to stand for, or most of the window.
+    #[error("the summary is hardly smaller than what it would stand for")]
+    TooLarge,
 }
 
 /// The sections of a summary in their order, and what belongs there.
@@ -196,6 +199,13 @@ pub fn parse_summary(answer: &str, stop: StopReason) -> Result<String, NoSummary
         None if !says_something => Err(NoSummary::Empty),
         None => Ok(summary.to_owned()),
     }
+}
+
+/// How large a summary may be, in tokens: smaller than what it `replaces`, so that no step makes a context larger,
+/// and no more than half of a request. A person who asks for one of a short conversation gets it.
+#[must_use]
+pub fn largest_summary(room: u64, replaces: u64, asked_for: bool) -> u64 {
+    if asked_for { room / 2 } else { (room / 2).min(replaces.saturating_sub(1)) }
 }
 
 /// Models number headings, make them bold or put a colon behind them.

@@ -9,7 +9,7 @@ use super::{BoundaryState, ContextMessage, Parts};
 use crate::compaction::Carried;
 use crate::id::{Pos, Seq};
 use crate::line::Record;
-use crate::record::{Block, Body, Message, Text};
+use crate::record::{Block, Body, Message, StopReason, Text};
 use crate::tree::is_prompt;
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -51,10 +51,20 @@ pub struct Boundary {
     pub kept_text: String,
 }
 
+impl Boundary {
+    /// Guessed tokens of what the summary stands for: the words that are kept are told beside it.
+    #[must_use]
+    pub fn replaces(&self) -> u64 {
+        let words = self.kept_tokens.saturating_sub(self.tail_tokens);
+        super::estimate_messages(&self.summarised).saturating_sub(words)
+    }
+}
+
 /// Chooses a cut in the context at `tip`; none when there is nothing to summarise.
 ///
 /// Of the end of the path as much is kept as fits into `budget.tail`, beginning where no call is split
-/// from its result and no call is left without one. Of the person's words before that, the newest that
+/// from its result and no call is left without one, and never behind what no reply has followed yet: results
+/// and prompts that the model has not seen stay, whatever they cost. Of the person's words before that, the newest that
 /// fit into `budget.words`; the last prompt also where room for it is left in `budget.tail`, or in
 /// `budget.prompt`. Where all that is before the cut would be kept, there is nothing to summarise.
 #[must_use]
@@ -166,7 +176,7 @@ impl Parts<'_> {
 /// The unit with which what is kept begins; the end when nothing fits.
 ///
 /// It is the earliest place within the budget that splits no turn. A call that waits for its result is
-/// kept whatever it costs, and so is a prompt that nobody has answered: it is what the next request is about.
+/// kept whatever it costs, and so is what nobody has answered: it is what the next request is about.
 fn cut(units: &[Unit<'_>], first: usize, budget: u64) -> usize {
     let starts = units.iter().map(|unit| unit.record.seq()).chain([Seq::MAX]);
     let mut latest_end = 0;
@@ -187,15 +197,18 @@ fn cut(units: &[Unit<'_>], first: usize, budget: u64) -> usize {
     best
 }
 
-/// The first prompt behind the last turn of the model; the end when there is none.
+/// The first unit of which something came behind the last reply: a prompt, news, or the turn whose results the
+/// model has not seen. A reply whose stream broke is made again, so it answers nothing. The end when there is none.
 fn unanswered(units: &[Unit<'_>]) -> usize {
-    let is_reply = |unit: &Unit<'_>| match unit.record.body() {
-        Body::Message(message) => matches!(**message, Message::Assistant(_)),
+    let is_reply = |unit: &&Unit<'_>| match unit.record.body() {
+        Body::Message(message) => match &**message {
+            Message::Assistant(reply) => reply.stop != StopReason::Broken,
+            _ => false,
+        },
         _ => false,
     };
-    let open = units.iter().rposition(is_reply).map_or(0, |last| last + 1);
-    let prompt = units[open..].iter().position(|unit| is_prompt(unit.record));
-    prompt.map_or(units.len(), |at| open + at)
+    let replied = units.iter().rfind(is_reply).map_or(0, |unit| unit.record.seq());
+    units.iter().position(|unit| unit.ends > replied).unwrap_or(units.len())
 }
 
 /// The person's words among `summarised` that are kept singly, in order, and their tokens.

@@ -2,7 +2,7 @@
 
 use crate::notation::{Session, messages};
 use segno_model::compaction::{
-    Asking, NoSummary, mechanical_summary, parse_summary, summary_request,
+    Asking, NoSummary, largest_summary, mechanical_summary, parse_summary, summary_request,
 };
 use segno_model::context::{self, Boundary, Budget, Context, choose_boundary, estimate};
 use segno_model::record::StopReason;
@@ -320,7 +320,55 @@ fn the_prompt_in_work_is_not_summarised_away() {
         assert_eq!(cut("u LONG", prompt), "nothing to do");
         assert_eq!(cut("u one\na LONG\nu LONG", prompt), "from 3, singly , of 2");
     }
-    assert_eq!(cut("u LONG\na call c1 bash\nr c1 LONG", 14), "from -, singly 1, of 3");
-    assert_eq!(cut("u LONG\na call c1 bash\nr c1 LONG", 13), "from -, singly , of 3");
+    assert_eq!(cut("u LONG\na call c1 bash\nr c1 LONG\na LONG", 14), "from -, singly 1, of 4");
+    assert_eq!(cut("u LONG\na call c1 bash\nr c1 LONG\na LONG", 13), "from -, singly , of 4");
     assert_eq!(cut("u LONG\na LONG\nc kept=1 SUM", 14), "nothing to do");
+}
+
+/// What no reply has followed yet is never summarised away, whatever it costs.
+#[test]
+fn what_the_model_has_not_seen_stays() {
+    let cases = [
+        ("a result", "u one\na LONG\nu two\na call c1 bash\nr c1 LONG", "from 4, singly , of 3"),
+        ("a prompt", "u one\na LONG\nu LONG", "from 3, singly , of 2"),
+        ("news", "u one\na LONG\nn LONG", "from 3, singly , of 2"),
+        (
+            "a result and a prompt behind it",
+            "u one\na LONG\nu two\na call c1 bash\nr c1 LONG\nu LONG",
+            "from 4, singly , of 3",
+        ),
+        (
+            "the result of an earlier turn",
+            "u one\na LONG\nu two\na call c1 bash\nu three\na LONG\nr c1 LONG",
+            "from 4, singly , of 3",
+        ),
+        ("nothing else", "u one\na call c1 bash\nr c1 LONG", "from 2, singly , of 1"),
+        (
+            "what was answered",
+            "u one\na LONG\nu two\na call c1 bash\nr c1 LONG\na LONG",
+            "from -, singly , of 6",
+        ),
+        (
+            "a result behind a summary",
+            "u one\na LONG\nc SUM\na call c1 bash\nr c1 LONG",
+            "nothing to do",
+        ),
+    ];
+    for (label, session, expected) in cases {
+        assert_eq!(told(choose(session, 0, 0).as_ref()), expected, "{label}");
+    }
+}
+
+/// A summary makes a context smaller, or it is none.
+#[test]
+fn a_summary_is_smaller_than_what_it_stands_for() {
+    let cases = [
+        ("by itself, of a long history", 7_000, 5_000, false, 3_500),
+        ("by itself, of a short one", 7_000, 2_000, false, 1_999),
+        ("by itself, of nothing", 7_000, 0, false, 0),
+        ("for a person, of a short one", 7_000, 20, true, 3_500),
+    ];
+    for (label, room, replaces, asked_for, most) in cases {
+        assert_eq!(largest_summary(room, replaces, asked_for), most, "{label}");
+    }
 }

@@ -90,23 +90,31 @@ pub async fn compact<L: SessionLog, M: Model, T: Tools>(
 
 impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
     /// Makes the context smaller when it is due. What comes of it is in the log; a stop that came is seen by
-    /// whoever looks next.
-    pub(crate) async fn make_room(&mut self) -> Result<(), RunError> {
+    /// whoever looks next. The error is the run's end: summaries lead nowhere.
+    pub(crate) async fn make_room(&mut self) -> Result<Result<(), ModelError>, RunError> {
         let settings = self.env.compaction;
-        let Some(window) = self.window().await else { return Ok(()) };
+        let Some(window) = self.window().await else { return Ok(Ok(())) };
         if self.env.stop.kind().is_some() || self.used_up().is_some() {
-            return Ok(());
+            return Ok(Ok(()));
         }
         let Forecast { measure, pruning } = self.forecast(window);
         match measure.facts(settings.auto).row().then {
-            Decision::Nothing => Ok(()),
-            Decision::Prune => match pruning {
-                Some(pruning) => self.prune(pruning).await,
-                None => Ok(()),
-            },
+            Decision::Nothing => {}
+            Decision::Prune => {
+                if let Some(pruning) = pruning {
+                    self.prune(pruning).await?;
+                }
+            }
+            Decision::Compact if self.leads_nowhere(CompactionCause::Threshold) => {
+                return Ok(Err(ModelError::new(ModelErrorKind::TooLong, NOWHERE)));
+            }
             Decision::Compact => {
                 let budgets = self.budgets().await.in_a_run();
-                ended(self.compact(None, budgets, CompactionCause::Threshold).await)
+                let attempt = self.compact(None, budgets, CompactionCause::Threshold).await;
+                if made_or_nothing(&attempt) && self.estimate() >= measure.threshold {
+                    self.cut_unanswered(window.room() / 3).await?;
+                }
+                ended(attempt)?;
             }
             Decision::GiveUp(why) => {
                 if !self.told_large {
@@ -114,9 +122,28 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                     let why = why.sentence();
                     self.observer.event(Event::Compaction(CompactionEvent::GivenUp { why }));
                 }
-                Ok(())
             }
         }
+        Ok(Ok(()))
+    }
+
+    /// Whether the last summaries of this run made room for hardly a reply each.
+    pub(crate) fn leads_nowhere(&self, cause: CompactionCause) -> bool {
+        self.tight.leads_nowhere(self.replies(), cause)
+    }
+
+    fn replies(&self) -> u64 {
+        self.session.state().in_force.totals.assistant_messages
+    }
+
+    /// Makes results that the model has not seen yet smaller; says whether it did.
+    async fn cut_unanswered(&mut self, tokens: u64) -> Result<bool, RunError> {
+        let cut = {
+            let (records, tip) = (self.session.active(), self.session.state().tip());
+            compaction::cut_unanswered(&records, tip, self.session.id(), tokens)
+        };
+        let Some(cut) = cut else { return Ok(false) };
+        self.prune(cut).await.map(|()| true)
     }
 
     /// After a provider said that a request is too long: makes the context smaller, whatever was estimated.
@@ -126,13 +153,18 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             || !self.env.compaction.auto
             || self.env.stop.kind().is_some()
             || self.used_up().is_some()
-            || !self.tight.may_try_again(self.requests)
+            || self.leads_nowhere(CompactionCause::TooLong)
         {
             return Ok(false);
         }
         let budgets = self.budgets().await.harder().in_a_run();
+        let before = self.estimate();
         let compacted = self.compact(None, budgets, CompactionCause::TooLong).await;
-        let done = compacted.is_ok();
+        let mut done = compacted.is_ok();
+        // How far estimates are off is not known, so what is sent next has half the size at most.
+        if made_or_nothing(&compacted) && self.estimate() > before / 2 {
+            done |= self.cut_unanswered(before / 4).await?;
+        }
         ended(compacted).map(|()| done)
     }
 
@@ -212,6 +244,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             context::choose_boundary(&records, self.session.state().tip(), budgets.keep)
         };
         let boundary = boundary.ok_or(CompactError::Nothing)?;
+        self.tight.note(self.replies());
         let started = Compaction::marker(CompactionState::Started, None);
         self.append(vec![Body::Compaction(Box::new(started))], Level::Synced).await?;
         self.observer.event(Event::Compaction(CompactionEvent::Started { cause }));
@@ -220,7 +253,9 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
             Ok(own) => own,
             Err(error) => return self.fail(tokens_before, error).await,
         };
-        let error = match self.tell(&boundary, &mut own, focus, budgets).await {
+        let asked_for = cause == CompactionCause::Person;
+        let most = compaction::largest_summary(window.room(), boundary.replaces(), asked_for);
+        let error = match self.tell(&boundary, &mut own, focus, (budgets, most)).await {
             Ok(summarised) => {
                 return self.finish(boundary, tokens_before, budgets, (summarised, own)).await;
             }
@@ -244,7 +279,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         boundary: &Boundary,
         own: &mut Own,
         focus: Option<&str>,
-        budgets: Budgets,
+        budgets: (Budgets, u64),
     ) -> Result<Summarised, CompactError> {
         if let Some(state) = own.message() {
             match self.summarise(History::State(&state), focus, budgets).await {
@@ -359,6 +394,16 @@ pub(crate) fn still_too_long(mut error: ModelError) -> ModelError {
         );
     }
     error
+}
+
+/// What a person is told when a run is ended because summaries lead nowhere.
+const NOWHERE: &str = "the context was summarised again and again, with hardly a reply in between: the work does not \
+    fit into this model's window; choose a model with a larger window, or run `segno compact` with instructions \
+    on what matters";
+
+/// Whether a compaction did all that it could.
+fn made_or_nothing(attempt: &Result<Compacted, CompactError>) -> bool {
+    matches!(attempt, Ok(_) | Err(CompactError::Nothing))
 }
 
 /// Whether another model or another try could make the summary, and it is not for want of a connection.

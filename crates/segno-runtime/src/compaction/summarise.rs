@@ -52,7 +52,7 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         &mut self,
         history: History<'_>,
         focus: Option<&str>,
-        budgets: Budgets,
+        (budgets, most): (Budgets, u64),
     ) -> Result<Summarised, CompactError> {
         let mut tried = Tried::default();
         let bytes = usize::try_from(budgets.request * BYTES_PER_TOKEN).unwrap_or(usize::MAX);
@@ -80,7 +80,10 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
                     continue;
                 }
             };
-            match parse_summary(&reply.text(), reply.stop) {
+            let summary = parse_summary(&reply.text(), reply.stop);
+            let is_small = |summary: &String| context::estimate_text(summary) <= most;
+            match summary.and_then(|s| if is_small(&s) { Ok(s) } else { Err(NoSummary::TooLarge) })
+            {
                 Ok(summary) => {
                     return Ok(Summarised { summary, usage: reply.usage, mechanical: None });
                 }
