@@ -135,6 +135,8 @@ impl Masker {
         let mut out = String::with_capacity(json.len());
         let mut at = 0;
         let mut key = String::new();
+        // `{"name": "API_TOKEN", "value": …}`: the name says what the value is.
+        let mut name = String::new();
         while let Some(open) = json[at..].find('"').map(|found| at + found) {
             let Some(end) = literal_end(json, open) else { break };
             let literal = &json[open..end];
@@ -147,7 +149,11 @@ impl Masker {
                 out.push_str(literal);
                 continue;
             }
-            match self.value(&key, &text, depth) {
+            if key == "name" {
+                name.clone_from(&text);
+            }
+            let said = if key == "value" && named::promises(&name) { &name } else { &key };
+            match self.value(said, &text, depth) {
                 Some(masked) => out.push_str(&serde_json::Value::String(masked).to_string()),
                 None => out.push_str(literal),
             }

@@ -10,6 +10,8 @@ use std::ops::Range;
 enum Promise {
     /// People choose it.
     Password,
+    /// The same, by a name that is also a verb (`ALL_PASS=yes`).
+    Pass,
     /// Machines made it.
     Token,
 }
@@ -22,6 +24,7 @@ const NAMES: &[(&str, Promise)] = &[
     ("passphrase", Promise::Password),
     ("pgpass", Promise::Password),
     ("mysqlpwd", Promise::Password),
+    ("pass", Promise::Pass),
     ("apikey", Promise::Token),
     ("apitoken", Promise::Token),
     ("accesskey", Promise::Token),
@@ -64,7 +67,7 @@ pub(super) fn assigned(text: &str, at: usize) -> Option<(Range<usize>, &'static 
 
 fn label(promise: Promise) -> &'static str {
     match promise {
-        Promise::Password => "password",
+        Promise::Password | Promise::Pass => "password",
         Promise::Token => "token",
     }
 }
@@ -81,25 +84,52 @@ fn promise(name: &str) -> Option<Promise> {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     let (word, promise) = NAMES.iter().find(|(word, _)| plain.ends_with(word))?;
-    // `auth` is the end of `oauth`, and so on: alone it counts only as a word of its own.
-    let whole = *word != "auth" || plain == "auth";
+    // `auth` is the end of `oauth`, `pass` of `bypass`: they count only as words of their own.
+    let whole = match *word {
+        "auth" => plain == "auth",
+        "pass" => is_last_word(name, "pass"),
+        _ => true,
+    };
     whole.then_some(*promise)
+}
+
+/// Whether a name's last word is this one: `pass`, `DB_PASS`, `db-pass`, `dbPass`.
+fn is_last_word(name: &str, word: &str) -> bool {
+    let Some(from) = name.len().checked_sub(word.len()) else { return false };
+    let before = name.as_bytes().get(..from).and_then(<[u8]>::last);
+    let capital = name.as_bytes().get(from).is_some_and(u8::is_ascii_uppercase);
+    match before {
+        None | Some(b'_' | b'-') => true,
+        Some(byte) => byte.is_ascii_lowercase() && capital,
+    }
+}
+
+/// Whether a value of that name is a secret.
+pub(super) fn promises(name: &str) -> bool {
+    promise(name).is_some()
 }
 
 /// Where the value is: behind quotes of the name, a separator, spaces and the value's own quotes.
 fn value(text: &str, at: usize, name_len: usize) -> Option<(Range<usize>, Style)> {
     let end = at + name_len;
     let rest = &text[end..];
-    let gap = rest.find(|c: char| !" \t\"'\\:=".contains(c)).unwrap_or(rest.len());
+    if let Some(element) = rest.strip_prefix('>').filter(|_| text[..at].ends_with('<')) {
+        let len = element.find(['<', '\n']).unwrap_or(element.len());
+        return Some((end + 1..end + 1 + len, Style::Quoted));
+    }
+    let gap = rest.find(|c: char| !" \t\"'\\:=]".contains(c)).unwrap_or(rest.len());
     let between = &rest[..gap];
     let from = end + gap;
-    if between.contains("\"\"") || between.contains("''") {
+    // `map["token"] = …` says what it is; `map[token] = …` does not.
+    let index = between.find(']').is_some_and(|i| !between[..i].ends_with(['"', '\'']));
+    if between.contains("\"\"") || between.contains("''") || index {
         return None;
     }
     let quoted = between.ends_with(['"', '\'']);
     if !between.contains([':', '=']) {
-        let flag = text[..at].ends_with("--") && between == " ";
-        return flag.then(|| (from..from + bare(text, from), Style::Argument));
+        let style = if text[..at].ends_with("--") { Style::Argument } else { Style::Environment };
+        let says = style == Style::Argument || sets_variable(text, at);
+        return (says && between == " ").then(|| (from..from + bare(text, from), style));
     }
     if quoted {
         let quote = if between.ends_with('"') { '"' } else { '\'' };
@@ -111,6 +141,18 @@ fn value(text: &str, at: usize, name_len: usize) -> Option<(Range<usize>, Style)
     let in_capitals = text[at..end].chars().all(capital);
     let style = if in_capitals && between == "=" { Style::Environment } else { Style::Bare };
     Some((from..from + bare(text, from), style))
+}
+
+/// Whether a command that sets a variable of the environment stands in front of its name: `ENV` of a Dockerfile,
+/// `set -x` of fish, `setx`.
+fn sets_variable(text: &str, at: usize) -> bool {
+    let before = &text[line_start(text, at)..at];
+    let fish = |word: &str| word.starts_with('-') && word.contains('x');
+    match before.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [.., "ENV" | "setx"] => true,
+        [.., "set", option] => fish(option),
+        _ => false,
+    }
 }
 
 /// The length of a value without quotes.
@@ -127,12 +169,15 @@ fn looks_used(value: &str, promise: Promise, style: Style) -> bool {
     let digit = value.bytes().any(|b| b.is_ascii_digit());
     let letter = value.bytes().any(|b| b.is_ascii_alphabetic());
     let sign = value.bytes().any(|b| b"!@#$%^&*+=?~".contains(&b));
+    if promise == Promise::Pass && !(letter && digit) {
+        return false;
+    }
     match (promise, style) {
-        (Promise::Password, Style::Environment) => value.len() >= 6,
-        (Promise::Password, Style::Quoted) => {
+        (Promise::Password | Promise::Pass, Style::Environment) => value.len() >= 6,
+        (Promise::Password | Promise::Pass, Style::Quoted) => {
             value.len() >= 6 && !value.contains(' ') && letter && (digit || sign)
         }
-        (Promise::Password, Style::Bare | Style::Argument) => {
+        (Promise::Password | Promise::Pass, Style::Bare | Style::Argument) => {
             value.len() >= 8 && letter && digit && !is_path_of_names(value)
         }
         (Promise::Token, Style::Environment) => value.len() >= 8 && letter && digit,
@@ -191,7 +236,7 @@ fn is_placeholder(value: &str) -> bool {
         || WORDS.iter().any(|word| lower.contains(word))
 }
 
-/// The password of a netrc line, the value of a cookie.
+/// The password of a netrc line, the value of a cookie, the value beside a name (`name: API_TOKEN`, `value: …`).
 pub(super) fn spoken(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
     let rest = &text[at..];
     let before = &text[line_start(text, at)..at];
@@ -204,7 +249,10 @@ pub(super) fn spoken(text: &str, at: usize) -> Option<(Range<usize>, &'static st
         return (len >= 4 && !is_placeholder(&text[from..from + len]))
             .then_some((from..from + len, "password"));
     }
-    if has("cookie: ") {
+    if has("value") {
+        return beside_name(text, at);
+    }
+    if has("cookie: ") || has("set-cookie: ") {
         let line = &rest[..rest.find(['\n', '\r', '"', '\'', '\\']).unwrap_or(rest.len())];
         let (name, value) = line.split_once('=')?;
         let from = at + name.len() + 1;
@@ -212,6 +260,25 @@ pub(super) fn spoken(text: &str, at: usize) -> Option<(Range<usize>, &'static st
         return (long && !is_placeholder(value)).then_some((from..at + line.len(), "cookie"));
     }
     None
+}
+
+/// `name: API_TOKEN` and, behind it, `value: …`, as in a list of variables.
+fn beside_name(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
+    /// How far in front of the value its name may stand.
+    const NEAR: usize = 200;
+    let from = at.saturating_sub(NEAR);
+    let from = (from..=at).find(|i| text.is_char_boundary(*i))?;
+    let (_, named) = text[from..at].rsplit_once("name")?;
+    let name = named.trim_start_matches([' ', '\t', '"', '\'', '\\', ':', '=']);
+    let len = name_length(name, 0);
+    let rest = &name[len..];
+    if name.len() == named.len() || rest.contains(|c: char| !" \t\r\n\"',\\".contains(c)) {
+        return None;
+    }
+    let promise = promise(&name[..len])?;
+    let (value, _) = value(text, at, "value".len())?;
+    let used = looks_used(&text[value.clone()], promise, Style::Environment);
+    used.then_some((value, label(promise)))
 }
 
 fn line_start(text: &str, at: usize) -> usize {
@@ -235,4 +302,17 @@ pub(super) fn curl_user(text: &str, at: usize) -> Option<(Range<usize>, &'static
     let (user, password) = text[from..from + len].split_once(':')?;
     let start = from + user.len() + 1;
     (password.len() >= 4 && !is_placeholder(password)).then_some((start..from + len, "password"))
+}
+
+/// `sshpass -p password`, `docker login -p password`, where the option begins here.
+pub(super) fn short_option(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
+    let before = &text[line_start(text, at)..at];
+    let joined = before.trim_end().ends_with("sshpass");
+    let option = text[at..].strip_prefix("-p").filter(|_| joined || before.contains(" login "))?;
+    let spaced = option.starts_with(' ');
+    let argument = option.trim_start_matches([' ', '"', '\'', '\\']);
+    let from = text.len() - argument.len();
+    let len = bare(text, from);
+    let used = len >= 4 && !is_placeholder(&text[from..from + len]);
+    (used && (spaced || joined)).then_some((from..from + len, "password"))
 }

@@ -63,13 +63,13 @@ fn assigned(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
     Some(marked.filter(|(marked, _)| marked.end >= range.end).unwrap_or((range, label)))
 }
 
-/// What an option of a command says: `--token …`, `curl -u user:…`.
+/// What an option of a command says: `--token …`, `curl -u user:…`, `sshpass -p …`.
 fn flag(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
     if !starts_word(text, at) {
         return None;
     }
     let named = text[at..].starts_with("--").then(|| assigned(text, at + 2)).flatten();
-    named.or_else(|| named::curl_user(text, at))
+    named.or_else(|| named::curl_user(text, at)).or_else(|| named::short_option(text, at))
 }
 
 /// In JSON within JSON a word may follow the letter of an escape, as in `\nsk-…`.
@@ -93,7 +93,9 @@ fn of_maker(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
     };
     let token = TOKENS.iter().find(matching)?;
     let body = at + token.prefix.len();
-    Some((at..body + run(text, body, token.alphabet), token.label))
+    let end = body + run(text, body, token.alphabet);
+    // What makers print in their own documentation.
+    (!text[body..end].contains("EXAMPLE")).then_some((at..end, token.label))
 }
 
 fn json_web_token(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {

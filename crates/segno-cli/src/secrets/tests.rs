@@ -80,6 +80,8 @@ fn json_is_masked_within_its_strings_and_signatures_stay() {
         (format!(r#"{{"arguments":"{{\"k\":\"{key}\"}}"}}"#), 1),
         (format!(r#"{{"text":"a\n{key}\u00e9"}}"#), 1),
         (r#"{"text":"plain \u00e9","x":1e5}"#.to_owned(), 0),
+        (r#"[{"name":"API_TOKEN","value":"q8Zr2LmN4xVb"}]"#.to_owned(), 1),
+        (r#"[{"name":"LOG_LEVEL","value":"q8Zr2LmN4xVb"}]"#.to_owned(), 0),
     ];
     for (json, expected) in cases {
         let (masked, count) = mask_json(&json);
@@ -119,6 +121,27 @@ fn what_its_name_gives_away_is_masked() {
             "machine h.invalid login kiln password wren77",
             "machine h.invalid login kiln password [masked: password]",
         ),
+        ("DB_PASS=wren77owl", "DB_PASS=[masked: password]"),
+        (
+            "os.environ[\"API_KEY\"] = \"q8Zr2LmN4xVb\"",
+            "os.environ[\"API_KEY\"] = \"[masked: token]\"",
+        ),
+        ("config['password'] = 'kiln-2026!'", "config['password'] = '[masked: password]'"),
+        (
+            "- name: API_TOKEN\n  value: q8Zr2LmN4xVb\n",
+            "- name: API_TOKEN\n  value: [masked: token]\n",
+        ),
+        (
+            r#"{"name": "API_TOKEN", "value": "q8Zr2LmN4xVb"}"#,
+            r#"{"name": "API_TOKEN", "value": "[masked: token]"}"#,
+        ),
+        ("ENV API_TOKEN q8Zr2LmN4xVb", "ENV API_TOKEN [masked: token]"),
+        ("set -gx API_TOKEN q8Zr2LmN4xVb", "set -gx API_TOKEN [masked: token]"),
+        ("<password>wren77owl</password>", "<password>[masked: password]</password>"),
+        ("sshpass -p wren77owl ssh h", "sshpass -p [masked: password] ssh h"),
+        ("sshpass -pwren77owl ssh h", "sshpass -p[masked: password] ssh h"),
+        ("docker login -u kiln -p wren77owl h", "docker login -u kiln -p [masked: password] h"),
+        ("Set-Cookie: session=q8Zr2LmN4xVbq8Zr; Path=/", "Set-Cookie: session=[masked: cookie]"),
         ("Cookie: sid=q8Zr2LmN4xVbq8Zr2LmN4xVb", "Cookie: sid=[masked: cookie]"),
         (
             "the header is Bearer q8Zr2LmN4xVbq8Zr2LmN4xVb.",
@@ -167,6 +190,13 @@ fn what_only_looks_like_a_secret_stays() {
         "PASSWORD=\"\" NEXT=abcdef1",
         "if text.contains(\"-----BEGIN PRIVATE KEY-----\") { return; }",
         "docker run -u 1000:1000 -it x",
+        "docker run -p 8080:80 x && mkdir -p a1b2c3d4",
+        "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE",
+        "ALL_PASS=passed BYPASS=q8Zr2LmN4xVb compass: n0rth1234",
+        "seen[token] = q8Zr2LmN4xVb",
+        "<token>TOKEN</token> <passed>3 of 3</passed>",
+        "- name: LOG_LEVEL\n  value: q8Zr2LmN4xVb",
+        "the ENV TOKEN is set; set API_TOKEN first1time",
         "Bearer authentication is what the documentation calls it",
         "the cookie: it is set by the server",
         "secret: /etc/secrets/token2.txt",
