@@ -344,9 +344,9 @@ impl Loader {
     }
 
     /// Whether a record is the one that a position names, and no other with its number. Of one that a person
-    /// accepted as it is, the checksum may be what was altered.
+    /// accepted as it is, the checksum may be what was altered; one that was erased had another before.
     pub(super) fn is_at(&self, record: &Record, pos: Pos) -> bool {
-        record.crc == pos.crc || self.basis.settled.has_accepted(record.seq())
+        record.crc == pos.crc || self.basis.settled.has_accepted(record.seq()) || record.is_erased()
     }
 
     /// Judges the parts that grew and takes their records.

@@ -7,17 +7,19 @@
 //! only what was said in it is gone. The lines behind it move, so every position (number, offset, checksum)
 //! that names a moved or changed record is written anew, and checkpoints are made again by the one fold.
 
+mod carried;
 mod pieces;
 mod rewrite;
 
+pub use carried::Gone;
 pub use pieces::{Pieces, blobs_in, texts};
 pub use rewrite::Rewriter;
 
 use crate::id::Seq;
 use crate::line::Record;
 use crate::record::{
-    Action, ApprovalState, AssistantBlock, AssistantMessage, Block, Body, Message, RunState, Text,
-    ToolMessage, UserMessage,
+    Action, ApprovalState, AssistantBlock, AssistantMessage, Block, Body, Compaction, Message,
+    RunState, Task, TaskStep, Text, ToolMessage, UserMessage,
 };
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
@@ -42,20 +44,13 @@ pub fn emptied(body: &Body) -> Option<Body> {
         },
         Body::Run(run) => match &mut run.state {
             RunState::Ended { reason: Some(reason), .. } => erase(reason),
-            _ => return None,
+            RunState::Started { .. } | RunState::Stopping { .. } | RunState::Ended { .. } => {
+                return None;
+            }
         },
-        Body::Task(task) => {
-            erase(&mut task.goal);
-            task.constraints.iter_mut().for_each(erase);
-            task.steps.iter_mut().for_each(|step| erase(&mut step.text));
-        }
+        Body::Task(task) => empty_task(task),
         Body::Environment(environment) => environment.system = None,
-        Body::Compaction(compaction) => {
-            compaction.summary = compaction.summary.as_ref().map(|_| erased_text());
-            compaction.reason.iter_mut().for_each(erase);
-            (compaction.native, compaction.native_tokens) = (None, None);
-            (compaction.endpoint, compaction.no_native) = (None, None);
-        }
+        Body::Compaction(compaction) => empty_compaction(compaction),
         Body::BranchSummary(summary) => summary.summary = erased_text(),
         Body::Label(label) => erase(&mut label.label),
         Body::Name(name) => erase(&mut name.name),
@@ -69,28 +64,30 @@ pub fn emptied(body: &Body) -> Option<Body> {
             child.attempt.iter_mut().for_each(|attempt| attempt.detail.iter_mut().for_each(erase));
         }
         Body::Unknown { .. } => {}
-        _ => return None,
+        Body::Session(_)
+        | Body::Request(_)
+        | Body::Input(_)
+        | Body::Checkpoint(_)
+        | Body::Tip(_)
+        | Body::Model(_)
+        | Body::Thinking(_)
+        | Body::Policy(_)
+        | Body::ContextEdit(_)
+        | Body::Usage(_)
+        | Body::Repair(_) => return None,
     }
     Some(body)
 }
 
-/// A compaction without the provider's own state, where that may tell of one of these records: nobody can look
-/// into a state, and each is made from the one before. The summary stands then.
+/// Whether an erased record still says something: an earlier version left more in it than this one does.
 #[must_use]
-pub fn without_state(record: &Record, chosen: &BTreeSet<Seq>) -> Option<Body> {
-    let Body::Compaction(compaction) = record.body() else { return None };
-    let is_later = chosen.first().is_some_and(|first| *first < record.seq());
-    if compaction.native.is_none() || !is_later || chosen.contains(&record.seq()) {
-        return None;
+pub fn says_something(record: &Record) -> bool {
+    if !record.is_erased() {
+        return true;
     }
-    let mut rest = compaction.clone();
-    (rest.native, rest.native_tokens, rest.endpoint) = (None, None, None);
-    rest.no_native = Some(STATE_ERASED.to_owned());
-    Some(Body::Compaction(rest))
+    let said = |body: &Body| body.to_json().ok();
+    emptied(record.body()).is_some_and(|rest| said(&rest) != said(record.body()))
 }
-
-/// Why a compaction has no state of the provider's any more.
-const STATE_ERASED: &str = "something that it told of was erased";
 
 fn erase(text: &mut String) {
     if !text.is_empty() {
@@ -106,30 +103,91 @@ fn erased_blocks() -> Vec<Block> {
     vec![Block::text(ERASED)]
 }
 
+fn empty_task(task: &mut Task) {
+    let Task { goal, constraints, steps } = task;
+    erase(goal);
+    constraints.iter_mut().for_each(erase);
+    for TaskStep { text, status: _ } in steps {
+        erase(text);
+    }
+}
+
+/// What is kept and what it cost stays; a task in force is told by its own record. Names every field, so that
+/// a new one is decided about here.
+fn empty_compaction(compaction: &mut Compaction) {
+    let Compaction {
+        state: _,
+        summary,
+        first_kept: _,
+        kept: _,
+        tokens_before: _,
+        tokens_after: _,
+        model: _,
+        usage: _,
+        sentences,
+        sentences_left_out: _,
+        task,
+        native,
+        endpoint,
+        native_tokens,
+        no_native,
+        reason,
+    } = compaction;
+    *summary = summary.as_ref().map(|_| erased_text());
+    sentences.clear();
+    *task = None;
+    (*native, *native_tokens) = (None, None);
+    (*endpoint, *no_native) = (None, None);
+    reason.iter_mut().for_each(erase);
+}
+
 /// The id stays, so that nobody is admitted under it again; the hash of what was said goes.
 fn empty_user(user: &mut UserMessage) {
-    user.content = erased_blocks();
-    user.input_sha256 = None;
+    let UserMessage { content, input_id: _, input_kind: _, input_sha256, notice: _ } = user;
+    *content = erased_blocks();
+    *input_sha256 = None;
 }
 
 /// Calls keep their ids and names, so that their results stay theirs.
 fn empty_reply(reply: &mut AssistantMessage) {
-    let mut content = vec![AssistantBlock::text(ERASED)];
-    let calls = reply.calls().map(|call| AssistantBlock::call(&call.id, &call.name, "{}"));
-    content.extend(calls.collect::<Vec<_>>());
-    reply.content = content;
-    reply.native = None;
+    let mut rest = vec![AssistantBlock::text(ERASED)];
+    rest.extend(reply.calls().map(|call| AssistantBlock::call(&call.id, &call.name, "{}")));
+    let AssistantMessage {
+        content,
+        native,
+        model: _,
+        endpoint: _,
+        usage: _,
+        stop: _,
+        partial: _,
+        request: _,
+    } = reply;
+    *content = rest;
+    *native = None;
 }
 
 fn empty_result(result: &mut ToolMessage) {
-    result.content = erased_blocks();
-    result.whole = None;
+    let ToolMessage {
+        call_id: _,
+        call_seq: _,
+        name: _,
+        content,
+        whole,
+        is_error: _,
+        outcome: _,
+        established: _,
+        background: _,
+    } = result;
+    *content = erased_blocks();
+    *whole = None;
 }
 
 fn empty_action(action: &mut Action) {
-    action.probe = None;
-    action.before = None;
-    action.key = None;
+    let Action { call_id: _, call_seq: _, tool: _, class: _, host: _, boot: _, key, probe, before } =
+        action;
+    *probe = None;
+    *before = None;
+    *key = None;
 }
 
 /// Whether a record goes along with erased ones: the intent and the questions of an erased call, and of a

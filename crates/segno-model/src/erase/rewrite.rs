@@ -3,9 +3,9 @@
 //! Responsible for: lines that say what they said, under positions that hold in the new log. Must not:
 //! change a byte of a line that refers to nothing that moved.
 
-use super::{emptied, without_state};
+use super::{Gone, emptied};
 use crate::id::{Pos, Seq};
-use crate::line::{Envelope, LineError, Record, decode, encode, encode_erased, sealed, split_crc};
+use crate::line::{LineError, Record, decode, encode, encode_erased, sealed, split_crc};
 use crate::record::Body;
 use crate::state::State;
 use crate::store::StoreError;
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 /// Writes a log anew, record by record, from its first to its last.
 #[derive(Debug)]
 pub struct Rewriter {
-    chosen: BTreeSet<Seq>,
+    gone: Gone,
     /// Where records were, and where they are now; those that stayed as they are are not in it.
     moved: HashMap<Pos, Pos>,
     state: State,
@@ -24,7 +24,7 @@ impl Rewriter {
     /// With these records emptied.
     #[must_use]
     pub fn new(chosen: BTreeSet<Seq>) -> Self {
-        Self { chosen, moved: HashMap::new(), state: State::default() }
+        Self { gone: Gone::new(chosen), moved: HashMap::new(), state: State::default() }
     }
 
     /// The next record's line in the new log, with its line end.
@@ -32,20 +32,16 @@ impl Rewriter {
     /// # Errors
     /// When a chosen record cannot be emptied, or a line cannot be written.
     pub fn line(&mut self, record: &Record) -> Result<Vec<u8>, StoreError> {
-        let refused = |why: &str| StoreError::Refused(format!("record {}: {why}", record.seq()));
-        let mut line = if self.chosen.contains(&record.seq()) && !record.is_erased() {
-            let body = emptied(record.body()).ok_or_else(|| refused("nothing was said in it"))?;
-            let parent_at = record.envelope.parent_at;
-            let parent_at = parent_at.map(|at| self.moved.get(&at).copied().unwrap_or(at));
-            let envelope = Envelope { parent_at, ..record.envelope.clone() };
-            encode_erased(&envelope, &body).map_err(|e| refused(&e.to_string()))?
-        } else if let Some(body) = without_state(record, &self.chosen) {
-            let plain = encode(&record.envelope, &body).map_err(|e| refused(&e.to_string()))?;
-            let bare = decode(&plain, record.offset).map_err(|e| refused(&why(&e)))?;
-            self.with_new_positions(&bare)
-        } else if let Body::Checkpoint(_) = record.body() {
+        let refused = |why: &str| refused(record, why);
+        self.gone.pass(record);
+        let unwritten = |e: serde_json::Error| refused(&e.to_string());
+        let mut line = if let Body::Checkpoint(_) = record.body() {
+            // Folded from records of the new log: its positions hold there.
             let body = Body::Checkpoint(Box::new(self.state.in_force.clone()));
-            encode(&record.envelope, &body).map_err(|e| refused(&e.to_string()))?
+            encode(&record.envelope, &body).map_err(unwritten)?
+        } else if let Some(line) = self.without_what_is_gone(record)? {
+            let plain = decode(&line, record.offset).map_err(|e| refused(&why(&e)))?;
+            self.with_new_positions(&plain)
         } else {
             self.with_new_positions(record)
         };
@@ -57,6 +53,22 @@ impl Rewriter {
         self.state.apply(&new);
         line.push(b'\n');
         Ok(line)
+    }
+
+    /// A record of which something goes, under its old positions; none when it stays as it is.
+    fn without_what_is_gone(&self, record: &Record) -> Result<Option<Vec<u8>>, StoreError> {
+        let written = if self.gone.is_chosen(record) {
+            let rest = emptied(record.body());
+            let rest = rest.ok_or_else(|| refused(record, "nothing was said in it"))?;
+            encode_erased(&record.envelope, &rest)
+        } else if let Some(rest) = self.gone.rest_of(record) {
+            // Whoever was erased before stays so.
+            let encode = if record.is_erased() { encode_erased } else { encode };
+            encode(&record.envelope, &rest)
+        } else {
+            return Ok(None);
+        };
+        written.map(Some).map_err(|e| refused(record, &e.to_string()))
     }
 
     /// The line with every position in it that names a moved record written anew. In texts the quotes are
@@ -83,6 +95,10 @@ impl Rewriter {
             _ => new,
         }
     }
+}
+
+fn refused(record: &Record, why: &str) -> StoreError {
+    StoreError::Refused(format!("record {}: {why}", record.seq()))
 }
 
 fn why(error: &LineError) -> String {

@@ -10,7 +10,9 @@ use crate::layout::SessionDir;
 use crate::reading::LogFile;
 use crate::store::FileStore;
 use crate::{draft, durable::read_file};
-use segno_model::erase::{Pieces, blobs_in, calls_of, emptied, goes_along, texts, without_state};
+use segno_model::erase::{
+    Gone, Pieces, blobs_in, calls_of, emptied, goes_along, says_something, texts,
+};
 use segno_model::record::{Message, Native, OriginKind, RepairItem};
 use segno_model::store::StoreError;
 use segno_model::{Body, Record, Seq, SessionId};
@@ -88,12 +90,17 @@ pub(super) fn study<D: Disk>(
     let mut study = within(store.disk(), dir, &log, seqs)?;
     let gone: BTreeSet<Seq> = study.parts.iter().map(|part| part.seq).collect();
     if !gone.is_empty() {
+        let mut carried = Gone::new(gone.clone());
         sound(&log, &mut |record| {
+            carried.pass(record);
             let other =
                 !gone.contains(&record.seq()) && !matches!(record.body(), Body::Checkpoint(_));
             let holds = |record: &Record| {
-                let mut blobs = blobs_in(&record.line);
-                study.pieces.name(&record.line) || blobs.any(|blob| study.shared.contains(blob))
+                // What it carries of them goes along.
+                let rest = carried.rest_of(record).and_then(|body| body.to_json().ok());
+                let line = rest.as_ref().map_or(&*record.line, |rest| rest.as_bytes());
+                let mut blobs = blobs_in(line);
+                study.pieces.name(line) || blobs.any(|blob| study.shared.contains(blob))
             };
             if other && study.also_in.len() < NAMED && holds(record) {
                 study.also_in.push(record.seq());
@@ -200,13 +207,13 @@ impl Walk {
             }
             _ => {}
         }
-        let chosen = (is_asked || goes_along(record, calls)) && !record.is_erased();
-        let state = without_state(record, asked).filter(|_| !chosen);
+        let chosen = (is_asked || goes_along(record, calls)) && says_something(record);
+        let state = Gone::new(asked.clone()).empties_state_of(record) && !chosen;
         let state_blob = match record.body() {
-            Body::Compaction(c) if state.is_some() => c.native.as_ref().and_then(Native::blob),
+            Body::Compaction(c) if state => c.native.as_ref().and_then(Native::blob),
             _ => None,
         };
-        if state.is_some() {
+        if state {
             self.study.states.push(seq);
         }
         // Checkpoints are made again from the records before them.
