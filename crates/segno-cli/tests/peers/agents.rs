@@ -271,7 +271,8 @@ const GEMINI: &str = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}
 const OPENCODE: &str = r#"{"autoupdate": false, "share": "disabled", "model": "scripted/scripted",
     "small_model": "scripted/scripted", "provider": {"scripted": {"npm": "@ai-sdk/openai-compatible",
     "name": "Scripted", "options": {"baseURL": "@URL/v1", "apiKey": "k"}, "models": {"scripted":
-    {"name": "scripted", "limit": {"context": 200000, "output": 8000}, "tool_call": true}}}}}"#;
+    {"name": "scripted", "limit": {"context": 200000, "output": 8000}, "tool_call": true, "attachment": true,
+    "modalities": {"input": ["text", "image"], "output": ["text"]}}}}}}"#;
 
 const PI: &str = r#"{"providers": {"scripted": {"baseUrl": "@URL/v1", "apiKey": "k",
     "api": "openai-completions", "models": [{"id": "scripted", "name": "scripted", "reasoning": false,

@@ -8,12 +8,14 @@
 mod agents;
 mod compare;
 mod noted;
+mod ours;
 mod report;
 mod runs;
 mod sources;
 
 use agents::Installed;
 use report::Report;
+use sources::Source;
 use std::path::PathBuf;
 
 /// The repository.
@@ -36,7 +38,9 @@ fn the_real_agents() {
     let word = told("SEGNO_PEERS_CASE").unwrap_or_default();
     let mut report = Report::read(&root().join("docs/interop.md"));
     for agent in &installed {
-        for source in sources::all(agent.agent).iter().filter(|s| s.name.contains(&word)) {
+        let all = sources::all(agent.agent);
+        let named = |s: &&Source| format!("{}/{}", s.part, s.name).contains(&word);
+        for source in all.iter().filter(named) {
             let row = runs::row(agent, source);
             println!("{} | {} | {} | {}", row.part, row.target, row.name, row.verdict);
             report.put(row);

@@ -24,11 +24,16 @@ pub(crate) struct Row {
 }
 
 /// The parts of the page, and what each tells.
-pub(crate) const PARTS: [(&str, &str); 4] = [
+pub(crate) const PARTS: [(&str, &str); 6] = [
     ("own", "Its own sessions, as it left them"),
     ("damaged", "Damaged and odd sessions, as they are"),
     ("repaired", "The same, after `segno repair`"),
     ("converted", "Sessions of another agent, after `segno export --format … --install`"),
+    ("native", "Segno's own sessions, after `segno export --format … --install`"),
+    (
+        "handed-back",
+        "Its own sessions, gone on with in Segno, and handed back (`segno resume … --in`)",
+    ),
 ];
 
 pub(crate) struct Report {
@@ -106,7 +111,8 @@ const HEAD: &str = "# What the real agents do with sessions
 `cargo xtask peers` writes this page. It gets each agent from the package registries, gives it a home directory of its own
 and a scripted model on loopback, lets it resume a session with one more prompt, and compares what it sends to the model with
 what `segno show --context` has of the same file: texts, calls and results in order, without ids, reasoning, white space, and what
-the agent adds to every request (its environment, reminders). `equal` means that nothing is missing and nothing is there
+the agent adds to every request (its environment, reminders). Segno's own sessions are made by `segno run` against the same kind of
+model; what is handed back was gone on with in Segno for one turn with a call, and our view is that of Segno's session. `equal` means that nothing is missing and nothing is there
 besides; `in other words` are the texts around summaries and in the place of lost results, and calls by the names that the
 same tools have in another agent. `a provider refuses it` names rules of [the scripted model](protocol/scripted-model.md) that the agent's request breaks: it was
 answered all the same. It is not part of CI; where the two were equal, `tests/corpus/sent` holds what was sent, and a test in CI

@@ -4,17 +4,17 @@
 
 use crate::agents::{Ended, Installed, Place};
 use crate::compare::{Item, brief, differ, sent, view};
-use crate::noted;
 use crate::report::Row;
 use crate::root;
 use crate::sources::Source;
+use crate::{noted, ours};
 use segno_store::foreign::{Agent, Roots, View, locate, recognise};
 use segno_testkit::scripted_model::{Recorded, ScriptedModel};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What the agent is asked when it has resumed a session.
 const PROMPT: &str = "PEERS: go on";
@@ -22,9 +22,20 @@ const PROMPT: &str = "PEERS: go on";
 const SCRIPT: &str = "lenient\nauth off\notherwise\n  say \"I go on.\"\n";
 
 /// A session that the agent can be told to resume.
-struct Ready {
-    id: String,
-    path: PathBuf,
+pub(crate) struct Ready {
+    pub(crate) id: String,
+    pub(crate) path: PathBuf,
+    /// What is imported besides.
+    pub(crate) children: Vec<PathBuf>,
+}
+
+/// A session that is ready, and what is known of it.
+struct Prepared {
+    /// Our view.
+    ours: Vec<Item>,
+    ready: Ready,
+    /// The project, and the working directory whose place it took.
+    back: Option<(String, String)>,
 }
 
 /// Runs a source and says what came of it.
@@ -32,41 +43,59 @@ pub(crate) fn row(installed: &Installed, source: &Source) -> Row {
     let verdict = verdict(installed, source).unwrap_or_else(|why| why);
     Row {
         part: source.part,
-        source: source.agent.id().to_owned(),
+        source: match source.part {
+            "native" => "segno".to_owned(),
+            _ => source.agent.id().to_owned(),
+        },
         target: installed.agent.id().to_owned(),
         name: source.name.clone(),
         verdict,
     }
 }
 
-fn verdict(installed: &Installed, source: &Source) -> Result<String, String> {
-    let server = ScriptedModel::start(SCRIPT).unwrap();
-    let place = Place::new(&server.url());
+fn prepared(place: &Place, target: Agent, source: &Source) -> Result<Prepared, String> {
+    if source.part == "native" {
+        let (ours, ready) = ours::native(place, target, &source.name)?;
+        return Ok(Prepared { ours, ready, back: None });
+    }
     let project = place.project();
-    let original = adapted(&source.path, &project, source.part == "converted");
-    let Some(id) = original.id.clone() else {
-        return Err("our reader finds no id in it".to_owned());
-    };
+    let moves = matches!(source.part, "converted" | "handed-back");
+    let Adapted { id, text, cwd } = adapted(&source.path, &project, moves);
+    let id = id.ok_or("our reader finds no id in it")?;
     let file = place.file(&format!("original/{}", file_name(&source.path)));
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, &original.text).unwrap();
+    fs::write(&file, &text).unwrap();
+    if source.part == "handed-back" {
+        let (ours, ready) = ours::back(place, target, &file)?;
+        return Ok(Prepared { ours, ready, back: None });
+    }
     let located = recognise(&file).map_err(|e| format!("our reader: {e}"))?;
     let ours = View::active(&located).map_err(|e| format!("our reader: {e}"))?;
     let ours = view(&ours.context());
-    if installed.agent == Agent::Codex && source.part != "converted" {
-        companions(&place, &source.path, &id);
+    if target == Agent::Codex && source.part != "converted" {
+        companions(place, &source.path, &id);
     }
     let ready = match source.part {
-        "converted" => converted(&place, installed.agent, &file)?,
-        "repaired" => repaired(&place, installed.agent, &file, id)?,
-        _ => Ready { path: place.put(installed.agent, &id, &original.text), id },
+        "converted" => converted(place, target, &file)?,
+        "repaired" => repaired(place, target, &file, id)?,
+        _ => Ready { path: place.put(target, &id, &text), id, children: Vec::new() },
     };
+    let back = cwd.map(|cwd| (project.display().to_string(), cwd));
+    Ok(Prepared { ours, ready, back })
+}
+
+fn verdict(installed: &Installed, source: &Source) -> Result<String, String> {
+    let server = ScriptedModel::start(SCRIPT).unwrap();
+    let place = Place::new(&server.url());
+    let Prepared { ours, ready, back } = prepared(&place, installed.agent, source)?;
     let provider = provider_of(&fs::read(&ready.path).unwrap_or_default());
     place.configure(installed.agent, &provider);
     let before = fs::read(&ready.path).unwrap_or_default();
-    let imported = place.import(installed, &ready.path);
-    if let Some(ended) = imported.filter(|ended| ended.code != Some(0)) {
-        return Err(format!("not imported: {}", last_line(&ended)));
+    for path in std::iter::once(&ready.path).chain(&ready.children) {
+        let imported = place.import(installed, path);
+        if let Some(ended) = imported.filter(|ended| ended.code != Some(0)) {
+            return Err(format!("not imported: {}", last_line(&ended)));
+        }
     }
     let ended = place.resume(installed, &ready.id, &ready.path, PROMPT);
     let requests = server.requests();
@@ -101,7 +130,6 @@ fn verdict(installed: &Installed, source: &Source) -> Result<String, String> {
     }
     if is_equal && matches!(source.part, "own" | "damaged") {
         let file = source.path.strip_prefix(root()).unwrap().display().to_string();
-        let back = original.cwd.as_deref().map(|cwd| (project.display().to_string(), cwd));
         let original = ours.iter().map(|item| match &back {
             Some((project, cwd)) => Item { text: item.text.replace(project, cwd), ..item.clone() },
             None => item.clone(),
@@ -198,12 +226,14 @@ fn provider_of(text: &[u8]) -> String {
 }
 
 /// `segno` with these words, at the place's home.
-fn segno(place: &Place, args: &[&str]) -> Result<String, String> {
+pub(crate) fn segno(place: &Place, args: &[&str]) -> Result<String, String> {
     let output = Command::new(env!("CARGO_BIN_EXE_segno"))
         .args(args)
         .current_dir(place.project())
         .env("HOME", place.home())
         .env("SEGNO_HOME", place.file("segno"))
+        .env("ANTHROPIC_API_KEY", "k")
+        .stdin(Stdio::null())
         .env_remove("CODEX_HOME")
         .env_remove("CLAUDE_CONFIG_DIR")
         .output()
@@ -225,7 +255,7 @@ fn repaired(place: &Place, agent: Agent, file: &Path, id: String) -> Result<Read
     let (from, out) = (file.display().to_string(), to.display().to_string());
     segno(place, &["repair", &from, "-o", &out, "--yes"])?;
     let text = fs::read(&to).map_err(|_| NOTHING.to_owned())?;
-    Ok(Ready { path: place.put(agent, &id, &text), id })
+    Ok(Ready { path: place.put(agent, &id, &text), id, children: Vec::new() })
 }
 
 fn converted(place: &Place, agent: Agent, file: &Path) -> Result<Ready, String> {
@@ -238,14 +268,14 @@ fn converted(place: &Place, agent: Agent, file: &Path) -> Result<Ready, String> 
         let text = fs::read(&path).map_err(|e| e.to_string())?;
         let said: Value = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         let id = said["info"]["id"].as_str().unwrap_or_default().to_owned();
-        return Ok(Ready { id, path });
+        return Ok(Ready { id, path, children: Vec::new() });
     }
     segno(place, &[&export[..], &["--install", "--yes"]].concat())?;
     let (found, _) = locate(&Roots { home: place.home(), ..Roots::default() });
     let session = found.into_iter().find(|session| session.agent == agent);
     let session = session.ok_or("nothing is where the agent looks")?;
     let facts = View::transcript(&session).map_err(|e| e.to_string())?.facts;
-    Ok(Ready { id: facts.id.unwrap_or_default(), path: session.path })
+    Ok(Ready { id: facts.id.unwrap_or_default(), path: session.path, children: Vec::new() })
 }
 
 /// What an agent said last.

@@ -2,6 +2,7 @@
 //!
 //! Responsible for: the files of the corpus, each with what is done to it before. Must not: run anything.
 
+use crate::ours::NATIVE;
 use crate::root;
 use segno_store::foreign::{Agent, recognise};
 use std::fs;
@@ -15,6 +16,7 @@ pub(crate) struct Source {
     pub(crate) agent: Agent,
     /// Its name in the report.
     pub(crate) name: String,
+    /// Empty for one that Segno makes.
     pub(crate) path: PathBuf,
 }
 
@@ -28,6 +30,15 @@ const CONVERTED: &[&str] = &[
     "opencode/basic-tools.json",
     "pi/02-tool-calls.jsonl",
     "pi/07-auto-compaction-threshold.jsonl",
+];
+
+/// What is gone on with in Segno and handed back: several turns with calls and results.
+const BACK: &[&str] = &[
+    "claude/multi-turn-tools.jsonl",
+    "codex/multi-turn-tools.jsonl",
+    "gemini/multi-turn-tools.jsonl",
+    "opencode/basic-tools.json",
+    "pi/02-tool-calls.jsonl",
 ];
 
 /// Nothing can be resumed of these: long texts of the thread that the first was forked from were shortened in the
@@ -50,6 +61,18 @@ pub(crate) fn all(target: Agent) -> Vec<Source> {
             all.push(source("converted", agent, &path));
         }
     }
+    for name in BACK {
+        let path = corpus.join("foreign").join(name);
+        if recognise(&path).unwrap().agent == target {
+            all.push(source("handed-back", target, &path));
+        }
+    }
+    all.extend(NATIVE.iter().map(|name| Source {
+        part: "native",
+        agent: target,
+        name: (*name).to_owned(),
+        path: PathBuf::new(),
+    }));
     all
 }
 
