@@ -25,13 +25,21 @@ const MISLEADING: &[&str] = &[
     "GIT_CEILING_DIRECTORIES",
 ];
 
-/// A call of `program` in a directory, without its arguments.
+/// A hook is a program of the repository's or of the user's, and nobody asked for one.
+const NO_HOOKS: &[&str] = &["-c", "core.hooksPath=/dev/null"];
+
+/// A call of `program` in a directory, without its arguments; no hook runs.
 pub(crate) fn command(program: &Path, cwd: &Path) -> Command {
+    start(program, cwd, NO_HOOKS)
+}
+
+fn start(program: &Path, cwd: &Path, hooks: &[&str]) -> Command {
     let mut command = Command::new(program);
     // A repository's own configuration must not make a question run a program, and a directory must
     // not become a repository by files that were written into it.
     command
         .args(["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit"])
+        .args(hooks)
         .arg("--no-optional-locks")
         .current_dir(cwd)
         .stdin(Stdio::null())
@@ -95,7 +103,14 @@ pub(crate) async fn call(cwd: &Path, arguments: &[&str]) -> Result<Answer, GitEr
     call_with(cwd, arguments, &[]).await
 }
 
-/// The same, with variables.
+/// Calls git in a directory with the hooks that the user set up: for what a person asked git to do.
+pub(crate) async fn call_with_hooks(cwd: &Path, arguments: &[&str]) -> Result<Answer, GitError> {
+    let mut command = start(Path::new("git"), cwd, &[]);
+    command.args(arguments);
+    answer(command, cwd).await
+}
+
+/// Calls git in a directory, with variables.
 pub(crate) async fn call_with(
     cwd: &Path,
     arguments: &[&str],
@@ -103,6 +118,10 @@ pub(crate) async fn call_with(
 ) -> Result<Answer, GitError> {
     let mut command = command(Path::new("git"), cwd);
     command.args(arguments).envs(variables.iter().copied());
+    answer(command, cwd).await
+}
+
+async fn answer(mut command: Command, cwd: &Path) -> Result<Answer, GitError> {
     let output = tokio::time::timeout(PATIENCE, command.output()).await;
     let output = output.map_err(|_| GitError::Slow)?.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound if cwd.is_dir() => GitError::Missing,

@@ -36,9 +36,7 @@ impl Worktrees {
         let worktree = &planned.worktree;
         let at = git_dir(Path::new(&worktree.repo_root));
         let (branch, path, baseline) = (&worktree.branch, &worktree.path, &worktree.baseline);
-        // A hook is the repository's own program, and nobody asked for one.
-        let add =
-            [&at, "-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "-b", branch];
+        let add = [&at, "worktree", "add", "--quiet", "-b", branch];
         let add = [&add[..], &["--", path, baseline]].concat();
         let answer = git::call(&self.directory, &add).await.map_err(|e| e.to_string())?;
         if !answer.is_content() {

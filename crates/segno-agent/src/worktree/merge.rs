@@ -25,7 +25,7 @@ pub struct Merged {
 pub type NotMerged = Refusal;
 
 /// Files that are there while git is in the middle of something.
-const UNDER_WAY: &[&str] =
+pub(super) const UNDER_WAY: &[&str] =
     &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
 
 /// A checkout that can be merged into.
@@ -59,7 +59,7 @@ impl Worktrees {
         }
         conflicts(&checkout, &branch).await?;
         let merge = ["merge", "--no-edit", "--commit", "--no-squash", &branch];
-        let merged = git::call(&checkout.top, &merge).await;
+        let merged = git::call_with_hooks(&checkout.top, &merge).await;
         let why = match merged {
             Ok(answer) if answer.is_content() => {
                 let commit = git::line(&checkout.top, &["rev-parse", "HEAD"]).await;
@@ -161,7 +161,7 @@ async fn conflicts(checkout: &Checkout, branch: &str) -> Result<(), NotMerged> {
 /// Gives up a merge that failed on the way.
 async fn undo(checkout: &Checkout, why: &str) -> Refusal {
     // There is nothing to give up where it did not begin.
-    let _ = git::call(&checkout.top, &["merge", "--abort"]).await;
+    let _ = git::call_with_hooks(&checkout.top, &["merge", "--abort"]).await;
     let head = git::line(&checkout.top, &["rev-parse", "--verify", "HEAD"]).await;
     let status = ["status", "--porcelain", "--untracked-files=no"];
     let status = git::line(&checkout.top, &status).await;

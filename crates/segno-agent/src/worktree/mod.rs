@@ -1,7 +1,8 @@
 //! Git worktrees of subagents: a working tree and a branch of a child's own.
 //!
 //! Responsible for: where they are and what they are called, whether one can be made (`plan`), making it whole
-//! or not at all (`make`), what it is today (`today`), what was done in it (`work`), bringing that back
+//! or not at all (`make`), what it is today (`today`), what was done in it (`work`, and
+//! `unseen` for what git's status does not show), bringing that back
 //! (`merge`) and removing what holds nothing (`remove`). Git is asked through its program. Must not: know a
 //! session's log, or remove what holds work.
 //!
@@ -16,6 +17,7 @@ mod remove;
 #[cfg(test)]
 mod tests;
 mod today;
+mod unseen;
 mod work;
 
 pub(crate) use today::directory;

@@ -14,9 +14,12 @@ use std::path::Path;
 pub struct Kept(pub String);
 
 impl Work {
-    /// Whether nothing is lost with it.
+    /// Whether nothing is lost with it; `ignored` is a person's word that files which git ignores may go.
     #[must_use]
-    pub fn is_removable(&self) -> bool {
+    pub fn is_removable(&self, ignored: bool) -> bool {
+        if !self.unseen.is_empty() || (self.ignored > 0 && !ignored) {
+            return false;
+        }
         match self.state {
             State::Clean | State::Merged | State::Unfinished => true,
             State::Missing => self.unmerged == 0,
@@ -33,13 +36,13 @@ impl Work {
 
 impl Worktrees {
     /// Removes a worktree that was found to hold nothing, with its branch and its note. Nobody may be at work in
-    /// it.
+    /// it. `ignored` as for [`Work::is_removable`].
     ///
     /// # Errors
     /// Why it stays.
-    pub async fn remove(&self, note: &Note, found: &Work) -> Result<(), Kept> {
+    pub async fn remove(&self, note: &Note, found: &Work, ignored: bool) -> Result<(), Kept> {
         let now = self.work(note).await;
-        if now != *found || !now.is_removable() {
+        if now != *found || !now.is_removable(ignored) {
             return Err(Kept("it has changed meanwhile".to_owned()));
         }
         if now.state == State::Unfinished {

@@ -430,23 +430,26 @@ async fn only_what_holds_nothing_is_removed() {
     let note = scene.made(1).await;
     let clean = scene.worktrees.work(&note).await;
     put(&path(&note).join("new.txt"), "new\n");
-    let meanwhile = scene.worktrees.remove(&note, &clean).await.unwrap_err();
+    let meanwhile = scene.worktrees.remove(&note, &clean, false).await.unwrap_err();
     assert!(meanwhile.to_string().contains("changed meanwhile"));
     commit(&path(&note), "c.txt", "c\n");
     let unmerged = scene.worktrees.work(&note).await;
-    assert!(!unmerged.is_removable() && scene.worktrees.remove(&note, &unmerged).await.is_err());
+    assert!(
+        !unmerged.is_removable(false)
+            && scene.worktrees.remove(&note, &unmerged, false).await.is_err()
+    );
     // Its branch is what it holds, when its directory is gone.
     std::fs::remove_dir_all(path(&note)).unwrap();
     let missing = scene.worktrees.work(&note).await;
-    assert_eq!((missing.state, missing.is_removable()), (State::Missing, false));
+    assert_eq!((missing.state, missing.is_removable(false)), (State::Missing, false));
     git(&scene.repo(), &["merge", "-q", &note.worktree.branch]);
     let missing = scene.worktrees.work(&note).await;
-    assert!(missing.is_removable());
-    scene.worktrees.remove(&note, &missing).await.unwrap();
+    assert!(missing.is_removable(false));
+    scene.worktrees.remove(&note, &missing, false).await.unwrap();
     let (two, strange) = (scene.made(2).await, scene.root.join("strange"));
     git(&scene.repo(), &["worktree", "add", "-q", "-b", "strange", &strange.display().to_string()]);
     let clean = scene.worktrees.work(&two).await;
-    scene.worktrees.remove(&two, &clean).await.unwrap();
+    scene.worktrees.remove(&two, &clean, false).await.unwrap();
     assert_eq!(scene.worktrees.notes().unwrap(), (vec![], vec![]));
     assert_eq!(git(&scene.repo(), &["branch", "--list", "segno/*"]), "");
     assert_eq!(git(&scene.repo(), &["worktree", "list"]).lines().count(), 2, "another's stays");
@@ -462,7 +465,7 @@ async fn what_a_crash_left_is_listed() {
     put(&Path::new(&admin).join("locked"), "initializing");
     let unfinished = scene.worktrees.work(&note).await;
     assert_eq!((unfinished.state, unfinished.may_be_under_way()), (State::Unfinished, true));
-    scene.worktrees.remove(&note, &unfinished).await.unwrap();
+    scene.worktrees.remove(&note, &unfinished, false).await.unwrap();
     assert_eq!(git(&scene.repo(), &["worktree", "list"]).lines().count(), 1);
     // Git had not begun.
     let planned = scene.worktrees.plan(&child(2), &scene.repo()).await.unwrap();
@@ -472,6 +475,167 @@ async fn what_a_crash_left_is_listed() {
     git(&scene.repo(), &["branch", "-D", &note.worktree.branch]);
     let missing = scene.worktrees.work(&note).await;
     assert_eq!((missing.state, missing.tip.as_deref()), (State::Missing, None));
-    scene.worktrees.remove(&note, &missing).await.unwrap();
+    scene.worktrees.remove(&note, &missing, false).await.unwrap();
     assert_eq!(scene.worktrees.notes().unwrap(), (vec![], vec![]));
+}
+
+/// What happens in a worktree, and what it is kept for; status shows none of it.
+const HIDDEN: &[(&str, fn(&Path, &Path), &str)] = &[
+    (
+        "skip-worktree",
+        |tree, _| {
+            git(tree, &["update-index", "--skip-worktree", "a.txt"]);
+            put(&tree.join("a.txt"), "precious\n");
+        },
+        "1 file that git was told not to look at (skip-worktree or assume-unchanged): a.txt",
+    ),
+    (
+        "assume-unchanged",
+        |tree, _| {
+            git(tree, &["update-index", "--assume-unchanged", "a.txt"]);
+            put(&tree.join("a.txt"), "precious\n");
+        },
+        "1 file that git was told not to look at (skip-worktree or assume-unchanged): a.txt",
+    ),
+    (
+        "a nested repository that is ignored",
+        |tree, repo| {
+            put(&repo.join(".git/info/exclude"), "inner\n");
+            std::fs::create_dir(tree.join("inner")).unwrap();
+            git(&tree.join("inner"), &["init", "-q"]);
+            commit(&tree.join("inner"), "c.txt", "c\n");
+        },
+        "1 repository of its own that git ignores: inner/",
+    ),
+    (
+        "a merge that changes nothing",
+        |tree, _| {
+            let base = git(tree, &["rev-parse", "HEAD"]);
+            let parent = ["commit-tree", "HEAD^{tree}", "-p", &base, "-m", "side"];
+            let side = git(tree, &parent);
+            git(tree, &["merge", "-q", "--no-ff", "--no-commit", &side]);
+        },
+        "it is in the middle of something (MERGE_HEAD)",
+    ),
+    (
+        "a bisect",
+        |tree, _| {
+            git(tree, &["bisect", "start", "--no-checkout"]);
+        },
+        "it is in the middle of something (BISECT_LOG)",
+    ),
+    (
+        "a reference of its own",
+        |tree, _| {
+            git(tree, &["update-ref", "refs/worktree/mine", "HEAD"]);
+        },
+        "1 name of a commit that is this worktree's alone: refs/worktree/mine",
+    ),
+    (
+        "a stash",
+        |tree, _| {
+            put(&tree.join("a.txt"), "precious\n");
+            git(tree, &["stash", "push", "-q"]);
+        },
+        "1 entry of the stash was made on its branch",
+    ),
+    (
+        "a lock",
+        |tree, repo| {
+            let tree = tree.display().to_string();
+            git(repo, &["worktree", "lock", "--reason", "mine", &tree]);
+        },
+        "it is locked (mine); `git worktree unlock` unlocks it",
+    ),
+    (
+        "a submodule whose changes the configuration hides",
+        |tree, repo| {
+            let repo = repo.display().to_string();
+            git(tree, &["submodule", "--quiet", "add", &repo, "module"]);
+            git(tree, &["commit", "-q", "-m", "module"]);
+            git(tree, &["push", "-q", &repo, "HEAD:refs/heads/kept"]);
+        },
+        "1 submodule, with which git removes no worktree: module",
+    ),
+];
+
+/// What status does not show keeps a worktree as much as what it shows, whatever is asked for.
+#[tokio::test]
+async fn what_status_does_not_show_is_kept() {
+    for (label, change, expected) in HIDDEN {
+        let scene = Scene::new();
+        let note = scene.made(1).await;
+        let before = scene.worktrees.work(&note).await;
+        change(&path(&note), &scene.repo());
+        let work = scene.worktrees.work(&note).await;
+        assert!(matches!(work.state, State::Clean | State::Merged), "{label}: {work:?}");
+        assert_eq!(work.unseen, [*expected], "{label}");
+        assert!(!work.is_removable(true), "{label}");
+        for found in [&before, &work] {
+            assert!(scene.worktrees.remove(&note, found, true).await.is_err(), "{label}");
+        }
+        assert!(path(&note).join("a.txt").is_file(), "{label}");
+    }
+}
+
+/// A file that is skipped because it is not there, as in a sparse checkout, keeps nothing.
+#[tokio::test]
+async fn a_sparse_checkout_is_no_work() {
+    let scene = Scene::new();
+    let note = scene.made(1).await;
+    git(&path(&note), &["sparse-checkout", "set", "--no-cone", "/a.txt"]);
+    assert!(!path(&note).join("sub/b.txt").exists());
+    let work = scene.worktrees.work(&note).await;
+    assert!(work.is_removable(false), "{work:?}");
+    put(&path(&note).join("sub/b.txt"), "precious\n");
+    let work = scene.worktrees.work(&note).await;
+    assert!(!work.is_removable(true), "{work:?}");
+}
+
+/// Ignored files are counted, and go only on a person's word.
+#[tokio::test]
+async fn ignored_files_go_only_on_a_persons_word() {
+    let scene = Scene::new();
+    put(&scene.repo().join(".git/info/exclude"), "*.log\nout/\n");
+    let note = scene.made(1).await;
+    put(&path(&note).join("a.log"), "1");
+    put(&path(&note).join("out/b"), "2");
+    let work = scene.worktrees.work(&note).await;
+    assert_eq!((work.state, work.ignored), (State::Clean, 2));
+    assert!(scene.worktrees.remove(&note, &work, false).await.is_err() && path(&note).is_dir());
+    scene.worktrees.remove(&note, &work, true).await.unwrap();
+    assert!(!path(&note).exists());
+}
+
+/// Commits that no branch has keep it.
+#[tokio::test]
+async fn a_detached_head_is_kept() {
+    let scene = Scene::new();
+    let note = scene.made(1).await;
+    git(&path(&note), &["checkout", "-q", "--detach"]);
+    commit(&path(&note), "c.txt", "c\n");
+    let work = scene.worktrees.work(&note).await;
+    assert_eq!((work.state, work.is_removable(true)), (State::Replaced, false));
+}
+
+/// Only a merge is the user's own doing: it runs hooks, and nothing else does.
+#[tokio::test]
+async fn only_a_merge_runs_hooks() {
+    let scene = Scene::new();
+    let hook = scene.repo().join(".git/hooks/reference-transaction");
+    let ran = scene.root.join("ran");
+    put(&hook, &format!("#!/bin/sh\necho ran >> '{}'\n", ran.display()));
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let note = scene.made(1).await;
+    let work = scene.worktrees.work(&note).await;
+    scene.worktrees.diff(&note, &[]).await.unwrap();
+    scene.worktrees.remove(&note, &work, false).await.unwrap();
+    let note = scene.made(2).await;
+    assert_eq!(scene.worktrees.take_back(&note).await, "");
+    assert!(!ran.exists());
+    let note = scene.made(3).await;
+    commit(&path(&note), "c.txt", "c\n");
+    let _ = std::fs::remove_file(&ran);
+    scene.merged(&note, &scene.repo()).await.unwrap();
+    assert!(ran.exists());
 }

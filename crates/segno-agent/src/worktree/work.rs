@@ -5,6 +5,7 @@
 
 use super::plan::git_dir;
 use super::today::{self, Entry};
+use super::unseen::{self, Unseen};
 use super::{Note, Worktrees};
 use crate::git::{self, GitError};
 use segno_model::child::drift::Tree;
@@ -65,6 +66,10 @@ pub struct Work {
     pub tip: Option<String>,
     /// Why it cannot be used as it is, for people.
     pub problem: Option<String>,
+    /// What else keeps it, a sentence each: what git's status does not show.
+    pub unseen: Vec<String>,
+    /// Files in it that git ignores.
+    pub ignored: usize,
 }
 
 /// What the state follows from.
@@ -107,7 +112,8 @@ impl Worktrees {
             Err(error) => {
                 let problem = Some(error.to_string());
                 let (uncommitted, commits, unmerged, tip) = (0, 0, 0, None);
-                Work { state: State::Unknown, uncommitted, commits, unmerged, tip, problem }
+                let (state, unseen, ignored) = (State::Unknown, Vec::new(), 0);
+                Work { state, uncommitted, commits, unmerged, tip, problem, unseen, ignored }
             }
         }
     }
@@ -129,10 +135,17 @@ impl Worktrees {
             commits = count(repository, &worktree.branch, &[&baseline]).await.unwrap_or(0);
             unmerged = own_commits(repository, &worktree.branch, &worktree.baseline).await?;
         }
+        let unfinished = is_unfinished(entry.as_ref()) && commits == 0;
+        let mut unseen = Unseen::default();
         if tree == Tree::Same {
             uncommitted = self::uncommitted(path).await?;
+            if !unfinished {
+                unseen = unseen::look(path, &worktree.branch).await?;
+            }
         }
-        let unfinished = is_unfinished(entry.as_ref()) && commits == 0;
+        if !unfinished {
+            unseen.reasons.extend(unseen::lock(entry.as_ref()));
+        }
         let facts = Facts {
             tree: state_of,
             unfinished,
@@ -143,7 +156,8 @@ impl Worktrees {
         let row = TABLE.iter().find(|(_, applies, _)| applies(&facts));
         let state = row.map_or(State::Unknown, |(_, _, state)| *state);
         let problem = problem(tree).map(str::to_owned);
-        Ok(Work { state, uncommitted, commits, unmerged, tip, problem })
+        let Unseen { reasons: unseen, ignored } = unseen;
+        Ok(Work { state, uncommitted, commits, unmerged, tip, problem, unseen, ignored })
     }
 
     /// The difference of a worktree to its baseline, with what is in no commit and with new files; `options` go
@@ -192,6 +206,8 @@ fn problem(tree: Tree) -> Option<&'static str> {
 /// How many files of a working tree have changes that are in no commit.
 pub(super) async fn uncommitted(path: &Path) -> Result<usize, GitError> {
     let status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
+    // A submodule's work counts, whatever the configuration says.
+    let status = [&status[..], &["--ignore-submodules=none"]].concat();
     let out = git::call(path, &status).await?.output()?;
     Ok(out.split('\0').filter(|entry| !entry.is_empty()).count())
 }

@@ -46,7 +46,7 @@ pub enum WorktreeAction {
         #[arg(long)]
         json: bool,
     },
-    /// Remove those that hold nothing but what other branches have; ignored files in them go too
+    /// Remove those that hold nothing but what other branches have
     Prune {
         /// Only these subagents'
         #[arg(value_name = "CHILD")]
@@ -59,6 +59,10 @@ pub enum WorktreeAction {
         /// Do it without asking
         #[arg(long)]
         yes: bool,
+
+        /// Remove those, too, that hold files which git ignores
+        #[arg(long)]
+        ignored: bool,
 
         /// Print JSON; without --yes nothing is removed
         #[arg(long)]

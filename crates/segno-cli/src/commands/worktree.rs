@@ -53,7 +53,8 @@ impl Found {
 
     /// What it holds, in words.
     fn holds(&self) -> String {
-        let Work { state, uncommitted, commits, unmerged, problem, .. } = &self.work;
+        let Work { state, uncommitted, commits, unmerged, problem, unseen, ignored, .. } =
+            &self.work;
         let mut parts = Vec::new();
         if *uncommitted > 0 {
             parts.push(format!("{} with changes in no commit", plural(*uncommitted, "file")));
@@ -69,9 +70,14 @@ impl Found {
             }
         }
         parts.extend(problem.clone());
+        parts.extend(unseen.iter().cloned());
+        if *ignored > 0 {
+            parts.push(format!("{} that git ignores", plural(*ignored, "file")));
+        }
+        let but = if *state == State::Clean { " but for" } else { "" };
         match parts.is_empty() {
             true => state.word().to_owned(),
-            false => format!("{}: {}", state.word(), parts.join("; ")),
+            false => format!("{}{but}: {}", state.word(), parts.join("; ")),
         }
     }
 
@@ -110,8 +116,9 @@ pub async fn worktree(
             show(child, (*stat, *json), place, screen).await
         }
         WorktreeAction::Merge { child, json } => merge::merge(child, *json, place, screen).await,
-        WorktreeAction::Prune { children, dry_run, yes, json } => {
-            let how = prune::How { dry_run: *dry_run, yes: *yes, json: *json };
+        WorktreeAction::Prune { children, dry_run, yes, ignored, json } => {
+            let (dry_run, yes, json, ignored) = (*dry_run, *yes, *json, *ignored);
+            let how = prune::How { dry_run, yes, json, ignored };
             prune::prune(children, how, place, screen).await
         }
     }

@@ -52,7 +52,7 @@ fn not_merged(note: &Note, why: &NotMerged) -> CliError {
     let (child, worktree) = (&note.child, &note.worktree);
     let next = match why.code {
         "merge-uncommitted" => format!(
-            "`segno resume {child} \"commit your work\"` has it committed; `segno worktree diff {child}` shows it."
+            "`segno resume {child} -- \"commit your work\"` has it committed; `segno worktree diff {child}` shows it."
         ),
         "merge-conflicts" => format!(
             "`git merge {}` in your checkout lets you settle them; or let the subagent merge your branch first: `segno resume {child}`.",
@@ -71,4 +71,52 @@ fn not_merged(note: &Note, why: &NotMerged) -> CliError {
     CliError::failed("Nothing was merged.")
         .because(format!("{} ({})", why.sentence, why.code))
         .next(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser as _;
+    use segno_model::record::Worktree;
+
+    /// Words as a shell takes these.
+    fn words(command: &str) -> Vec<String> {
+        let parts = command.split('"').enumerate();
+        let split = parts.flat_map(|(n, part)| match n % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        });
+        split.collect()
+    }
+
+    /// Every command that is named runs as it is printed.
+    #[test]
+    fn what_is_printed_can_be_run() {
+        let id = |text| segno_model::SessionId::parse(text).unwrap();
+        let worktree = Worktree {
+            repo_root: "/r/.git".into(),
+            path: "/w".into(),
+            branch: "segno/c".into(),
+            baseline: "0".into(),
+        };
+        let note = Note {
+            version: 1,
+            parent: id("0195f3a0-0000-7000-8000-000000000001"),
+            child: id("0195f3a0-0000-8000-8000-000000000001"),
+            role: "general".into(),
+            worktree,
+        };
+        let mut tried = 0;
+        for code in ["merge-uncommitted", "merge-conflicts", "merge-nothing"] {
+            let why = NotMerged { code, sentence: String::new() };
+            let said = format!("{:?}", not_merged(&note, &why)).replace("\\\"", "\"");
+            for command in said.split('`').skip(1).step_by(2).filter(|c| c.starts_with("segno ")) {
+                let parsed = Cli::try_parse_from(words(command));
+                assert!(parsed.is_ok(), "{command}: {parsed:?}");
+                tried += 1;
+            }
+        }
+        assert_eq!(tried, 4);
+    }
 }

@@ -18,6 +18,7 @@ pub(super) struct How {
     pub(super) dry_run: bool,
     pub(super) yes: bool,
     pub(super) json: bool,
+    pub(super) ignored: bool,
 }
 
 /// One that stays, and why.
@@ -37,13 +38,13 @@ pub(super) async fn prune(
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
     let worktrees = place.stores.home.worktrees();
-    let (goes, mut stays) = survey(queries, &worktrees).await?;
+    let (goes, mut stays) = survey(queries, how.ignored, &worktrees).await?;
     if !how.json {
         say(&goes, &stays, screen);
     }
     let look_only = goes.is_empty() || how.dry_run || (how.json && !how.yes);
     if look_only {
-        tell(&goes, &stays, (how.json, false), screen);
+        tell(&goes, &stays, (how, false), screen);
         return Ok(ExitCode::Done);
     }
     let question = format!("Remove {} with their branches?", plural(goes.len(), "worktree"));
@@ -54,7 +55,7 @@ pub(super) async fn prune(
     let mut gone = Vec::new();
     let mut failed = false;
     for found in goes {
-        match remove(&found, &worktrees, place).await {
+        match remove(&found, how.ignored, &worktrees, place).await {
             Ok(()) => gone.push(found),
             Err(why) => {
                 failed = true;
@@ -62,12 +63,13 @@ pub(super) async fn prune(
             }
         }
     }
-    tell(&gone, &stays, (how.json, true), screen);
+    tell(&gone, &stays, (how, true), screen);
     Ok(if failed { ExitCode::Failed } else { ExitCode::Done })
 }
 
 async fn survey(
     queries: &[String],
+    ignored: bool,
     worktrees: &Worktrees,
 ) -> Result<(Vec<Found>, Vec<Stays>), CliError> {
     let mut wanted = Vec::new();
@@ -84,10 +86,13 @@ async fn survey(
     for note in wanted {
         let work = worktrees.work(&note).await;
         let found = Found { note, work };
-        if found.work.is_removable() {
+        if found.work.is_removable(ignored) {
             goes.push(found);
         } else {
-            let why = found.holds();
+            let mut why = found.holds();
+            if found.work.is_removable(true) {
+                why.push_str("; `--ignored` lets those go");
+            }
             stays.push(Stays { found, why });
         }
     }
@@ -95,7 +100,12 @@ async fn survey(
 }
 
 /// Behind the child's lock; behind its parent's, too, where that may be about to make it.
-async fn remove(found: &Found, worktrees: &Worktrees, place: &Workplace) -> Result<(), String> {
+async fn remove(
+    found: &Found,
+    ignored: bool,
+    worktrees: &Worktrees,
+    place: &Workplace,
+) -> Result<(), String> {
     let mut ids: Vec<&SessionId> = vec![&found.note.child];
     if found.work.may_be_under_way() {
         ids.push(&found.note.parent);
@@ -109,7 +119,7 @@ async fn remove(found: &Found, worktrees: &Worktrees, place: &Workplace) -> Resu
             Err(_) => {}
         }
     }
-    worktrees.remove(&found.note, &found.work).await.map_err(|kept| kept.to_string())
+    worktrees.remove(&found.note, &found.work, ignored).await.map_err(|kept| kept.to_string())
 }
 
 fn say(goes: &[Found], stays: &[Stays], screen: &mut Screen) {
@@ -124,8 +134,8 @@ fn say(goes: &[Found], stays: &[Stays], screen: &mut Screen) {
     screen.flush();
 }
 
-fn tell(gone: &[Found], stays: &[Stays], (as_json, done): (bool, bool), screen: &mut Screen) {
-    if as_json {
+fn tell(gone: &[Found], stays: &[Stays], (how, done): (How, bool), screen: &mut Screen) {
+    if how.json {
         let stay = |Stays { found, why }: &Stays| serde_json::json!({"child": found.note.child, "state": found.work.state, "why": why});
         screen.json(&serde_json::json!({
             "version": 1,
@@ -143,7 +153,8 @@ fn tell(gone: &[Found], stays: &[Stays], (as_json, done): (bool, bool), screen: 
         (false, _) => screen.line("Nothing was removed."),
     }
     if done {
-        for Stays { found, why } in stays.iter().filter(|stays| stays.found.work.is_removable()) {
+        let tried = |stays: &&Stays| stays.found.work.is_removable(how.ignored);
+        for Stays { found, why } in stays.iter().filter(tried) {
             let text = format!("{} stays: {why}", found.note.child);
             screen.line(Text::line(Tone::Warning, &clean::line(&text)));
         }
