@@ -8,7 +8,7 @@ use crate::stores::Stores;
 use segno_model::accounting::{Accounts, Sum};
 use segno_model::record::{Body, Origin, OriginKind};
 use segno_model::store::{Scanned, StoreError};
-use segno_model::{Seq, SessionId};
+use segno_model::{Seq, SessionId, Timestamp};
 use std::cell::RefCell;
 use std::collections::HashSet;
 
@@ -69,6 +69,22 @@ impl SessionCosts {
             }
         }
         found
+    }
+
+    /// What was begun since this time, subagents included, each once: their own calls of before are left out.
+    /// Children that cannot be found are said to be missing.
+    #[must_use]
+    pub fn total_since(&self, at: Timestamp, stores: &Stores, prices: &Prices) -> Sum {
+        let price = |model: &_| prices.of(model);
+        let mut sum = self.accounts.total_since(at, &price);
+        let children = self.children(stores);
+        children.iter().for_each(|(_, child)| sum.merge(&child.total_since(at, &price)));
+        let found = |id: &String| children.iter().any(|(child, _)| child == id);
+        let of_all = children.iter().map(|(_, child)| child).chain([&self.accounts]);
+        let missing: HashSet<_> =
+            of_all.flat_map(Accounts::children).filter(|id| !found(id)).collect();
+        sum.children_unknown += missing.len() as u64;
+        sum
     }
 
     fn with_children(

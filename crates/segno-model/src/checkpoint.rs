@@ -79,6 +79,9 @@ pub struct Checkpoint {
     /// The newest attempt at a compaction that says how large the context was behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_compaction: Option<LastCompaction>,
+    /// The newest model call, while nobody said what it cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreported: Option<UnreportedCall>,
     /// Context edits in force, by record.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub context_edits: BTreeMap<Seq, Pos>,
@@ -159,6 +162,19 @@ pub struct Asking {
     pub estimate: u64,
 }
 
+/// A model call of which nobody said yet how many tokens it took.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnreportedCall {
+    /// The `request` record.
+    pub seq: Seq,
+    /// The model that was asked.
+    pub model: ModelRef,
+    /// What for, as the request says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
+}
+
 /// What came of an attempt at a compaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -175,6 +191,10 @@ pub struct LastCompaction {
 
 fn is_false(value: &bool) -> bool {
     !*value
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// What the log says of inputs that wait in the inbox; what they hold is only there.
@@ -240,6 +260,10 @@ pub struct Totals {
     pub attempts: u64,
     /// Model calls announced.
     pub requests: u64,
+    /// Those of them whose tokens nobody reported (refused, cut off, still going on): as long as there are
+    /// any, more was used than `usage` says.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unknown: u64,
     /// Messages of the person (notices not counted).
     pub user_messages: u64,
     /// Replies.

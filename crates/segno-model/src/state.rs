@@ -5,7 +5,7 @@
 //! every reader uses this one fold, so that a checkpoint equals the records before it.
 
 use crate::checkpoint::{
-    Asking, Background, Checkpoint, LabelAt, LastCompaction, OpenAction, OpenRun,
+    Asking, Background, Checkpoint, LabelAt, LastCompaction, OpenAction, OpenRun, UnreportedCall,
 };
 use crate::id::{Pos, Seq};
 use crate::line::Record;
@@ -99,6 +99,7 @@ impl State {
     }
 
     fn apply_body(&mut self, record: &Record) {
+        self.count_unknown(record);
         let now = &mut self.in_force;
         match record.body() {
             Body::Message(message) => self.apply_message(record, message),
@@ -343,6 +344,37 @@ impl State {
         }
         if !reply.partial {
             self.progress();
+        }
+    }
+
+    /// Counts the calls whose tokens nobody reported, by the rules of [`crate::accounting`]: whatever ends a
+    /// call without saying what it cost (an interrupted compaction's `failed`, too) leaves it counted.
+    fn count_unknown(&mut self, record: &Record) {
+        let now = &mut self.in_force;
+        if let Body::Request(Request { model, purpose, .. }) = record.body() {
+            count(&mut now.totals.unknown);
+            let (seq, model, purpose) = (record.seq(), model.clone(), purpose.clone());
+            now.unreported = Some(UnreportedCall { seq, model, purpose });
+            return;
+        }
+        let Some(call) = &now.unreported else { return };
+        let (is_over, is_told) = match record.body() {
+            Body::Message(message) => match &**message {
+                Message::Assistant(reply) => {
+                    (reply.request == Some(call.seq), reply.usage.is_some())
+                }
+                _ => return,
+            },
+            Body::Usage(usage) => (usage.model == call.model, true),
+            Body::Compaction(compaction) => {
+                let is_told = compaction.usage.is_some();
+                (is_told && call.purpose.as_deref() == Some(COMPACTION), is_told)
+            }
+            _ => return,
+        };
+        if is_over {
+            now.unreported = None;
+            now.totals.unknown = now.totals.unknown.saturating_sub(u64::from(is_told));
         }
     }
 

@@ -59,6 +59,18 @@ impl Log {
         self.answer(Some(request), "a", Some(output))
     }
 
+    fn spend(&mut self, purpose: &str, of: &str, output: u64) {
+        let usage = Usage { output, ..Usage::default() };
+        let (purpose, model) = (purpose.to_owned(), model(of));
+        self.write(Body::Usage(UsageRecord { purpose, model, usage }));
+    }
+
+    fn compaction(&mut self, state: CompactionState, output: Option<u64>) {
+        let usage = output.map(|output| Usage { output, ..Usage::default() });
+        let compaction = Compaction { usage, ..Compaction::marker(state, None) };
+        self.write(Body::Compaction(Box::new(compaction)));
+    }
+
     fn go_to(&mut self, seq: Seq) {
         let tip = self.records.iter().find(|r| r.seq() == seq).map(Record::pos);
         self.write(Body::Tip(Tip { tip }));
@@ -276,7 +288,10 @@ enum Step {
     Ask,
     AnswerAgain(u64),
     Back(prop::sample::Index),
-    Retry(u64),
+    Retry(&'static str, u64),
+    /// A compaction with so many calls that told what they cost before its own, and what came of that: none
+    /// when nobody recorded it, and recovery did.
+    Compact(u64, Option<u64>),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -285,7 +300,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         Just(Step::Ask),
         (0..100u64).prop_map(Step::AnswerAgain),
         any::<prop::sample::Index>().prop_map(Step::Back),
-        (0..100u64).prop_map(Step::Retry),
+        (prop::sample::select(vec!["a", "b"]), 0..100u64).prop_map(|(of, n)| Step::Retry(of, n)),
+        (0..3u64, prop::option::of(0..100u64)).prop_map(|(told, own)| Step::Compact(told, own)),
     ];
     prop::collection::vec(step, 0..30)
 }
@@ -308,14 +324,35 @@ fn played(steps: &[Step]) -> Log {
                     log.go_to(*at.get(&nodes));
                 }
             }
-            Step::Retry(output) => {
-                let usage = Usage { output: *output, ..Usage::default() };
-                let (purpose, model) = ("retry".into(), model("b"));
-                log.write(Body::Usage(UsageRecord { purpose, model, usage }));
+            Step::Retry(of, output) => log.spend("retry", of, *output),
+            Step::Compact(told, own) => {
+                log.compaction(CompactionState::Started, None);
+                for _ in 0..*told {
+                    log.ask(Some("compaction"));
+                    log.spend("compaction", "a", 1);
+                }
+                log.ask(Some("compaction"));
+                match own {
+                    Some(_) => log.compaction(CompactionState::Done, *own),
+                    None => log.compaction(CompactionState::Failed, None),
+                }
             }
         }
     }
     log
+}
+
+/// Covers: US8, G6. A compaction that was interrupted is one unknown call in the totals that checkpoints keep and
+/// in the accounts; what its calls told before is none, and recovery's `failed` takes nothing back.
+#[test]
+fn an_interrupted_compaction_counts_as_unknown() {
+    for (told, own, unknown) in [(0, None, 1), (1, None, 1), (0, Some(7), 0), (1, Some(7), 0)] {
+        let log = played(&[Step::Turn(10), Step::Compact(told, own), Step::Turn(1)]);
+        let totals = log.state.in_force.totals;
+        assert_eq!(totals.unknown, unknown, "{told} {own:?}");
+        assert_eq!(log.total().unknown.summary, unknown, "{told} {own:?}");
+        assert_eq!(totals.usage.output, 11 + told + own.unwrap_or(0));
+    }
 }
 
 proptest! {
@@ -338,6 +375,7 @@ proptest! {
         }
         let told = anew.entries().filter(|e| matches!(e.kind, Kind::Call { usage: Some(_), .. })).count();
         prop_assert_eq!(told as u64, total.responses);
+        prop_assert_eq!(log.state.in_force.totals.unknown, total.unknown.total());
         prop_assert_eq!(total.money() == "-", anew.entries().next().is_none());
     }
 }

@@ -219,6 +219,11 @@ async fn a_state_stands_for_its_maker_and_the_summary_for_everybody_else() {
     assert_eq!(done.model, Some(ModelRef::new("test", "m1")));
     let totals = session.state().in_force.totals;
     assert_eq!((totals.requests, totals.usage.input), (4, 1_000));
+    let without = totals.requests - 1;
+    assert_eq!(
+        totals.unknown, without,
+        "the model here reports nothing, the call for the state did"
+    );
     for (model, server, begins) in [
         ("m1", "own", "state: [\"opaque\"]"),
         ("m2", "own", "user: "),
@@ -330,6 +335,7 @@ async fn a_stop_while_a_state_is_made_leaves_everything_as_it_was() {
     let error = scene.compact(&mut session, None).await.expect_err("stopped");
     assert!(matches!(error, CompactError::Stopped(StopKind::User)), "{error:?}");
     assert_eq!(render(&session.context(&model_ref()).messages), before);
-    assert_eq!(session.state().in_force.totals.requests, 3);
+    let totals = session.state().in_force.totals;
+    assert_eq!((totals.requests, totals.unknown), (3, 3), "this model reports nothing");
     assert_eq!(session.state().in_force.open_compaction, None);
 }

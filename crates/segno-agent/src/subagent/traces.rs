@@ -5,7 +5,7 @@
 
 use segno_model::Record;
 use segno_model::child::Used;
-use segno_model::record::{Body, CompactionState, Message, RunEnd, RunState, UserMessage};
+use segno_model::record::{Body, Message, RunEnd, RunState, UserMessage};
 use segno_model::state::COMPACTION;
 
 /// One attempt, as far as the log tells of it.
@@ -59,12 +59,10 @@ impl Tokens {
                 }
                 self.open = self.open.saturating_sub(1);
             }
-            Body::Compaction(compaction) if compaction.state != CompactionState::Started => {
-                match &compaction.usage {
-                    Some(usage) => self.used.usage.add(usage),
-                    None => self.used.incomplete = true,
-                }
-                // Its own call, if it was announced, was the newest one.
+            // Without a usage it says nothing about its calls: those that nobody told of stay open.
+            Body::Compaction(compaction) => {
+                let Some(usage) = &compaction.usage else { return };
+                self.used.usage.add(usage);
                 self.open = self.open.saturating_sub(1);
             }
             Body::Usage(usage) => {
@@ -143,7 +141,10 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_model::record::{AssistantBlock, AssistantMessage, ModelRef, Request, Run, Usage};
+    use segno_model::record::{
+        AssistantBlock, AssistantMessage, Compaction, CompactionState, ModelRef, Request, Run,
+        Usage, UsageRecord,
+    };
     use segno_model::{Envelope, Timestamp};
 
     fn started(run: u64) -> Body {
@@ -225,6 +226,32 @@ mod tests {
     fn a_reply_without_a_price_leaves_the_sum_open() {
         let log = [started(1), prompt("a"), request(), reply("x", None), ended(1, RunEnd::Failed)];
         assert!(read("a", &log).used.incomplete);
+    }
+
+    /// A compaction whose calls all told what they cost leaves nothing open, whatever became of it; one that was
+    /// interrupted in a call does. Covers: US8, RS25.
+    #[test]
+    fn a_compaction_leaves_open_what_nobody_told() {
+        let cost = || {
+            let (model, usage) = (ModelRef::default(), Usage { input: 3, ..Usage::default() });
+            Body::Usage(UsageRecord { purpose: COMPACTION.to_owned(), model, usage })
+        };
+        let end = |state, usage| {
+            Body::Compaction(Box::new(Compaction { usage, ..Compaction::marker(state, None) }))
+        };
+        let usage = Some(Usage { input: 4, ..Usage::default() });
+        let (started, failed) = (CompactionState::Started, CompactionState::Failed);
+        let begun = || vec![end(started, None), request(), cost(), request()];
+        let cases = [
+            (end(CompactionState::Done, usage), None, 7, false),
+            (cost(), Some(end(failed, None)), 6, false),
+            (end(failed, None), None, 3, true),
+        ];
+        for (told, more, input, incomplete) in cases {
+            let log: Vec<Body> = begun().into_iter().chain([told]).chain(more).collect();
+            let used = read("a", &log).lifetime;
+            assert_eq!((used.usage.input, used.incomplete), (input, incomplete));
+        }
     }
 
     /// A run that is taken up again is the same attempt.

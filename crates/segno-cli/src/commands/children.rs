@@ -123,11 +123,10 @@ async fn child(
     }
 }
 
-/// What a child used in its whole life; more than that when a call of it was never answered.
+/// What a child used in its whole life; more than that when nobody reported what a call of it took.
 fn used(found: &Snapshot) -> Used {
     let totals = &found.state.in_force.totals;
-    let answered = totals.assistant_messages.saturating_add(totals.compactions);
-    Used { usage: totals.usage, incomplete: totals.requests > answered }
+    Used { usage: totals.usage, incomplete: totals.unknown > 0 }
 }
 
 fn lines(child: &Child) -> Vec<Text> {

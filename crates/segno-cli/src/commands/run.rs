@@ -273,7 +273,8 @@ impl OneRun<'_> {
         let finished = self.drive(agent, work, &mut watch).await?;
         let exit = exit_of(finished.end);
         let resume = agent.session.is_durable().then(|| self.resume(&agent.session));
-        watch.end(&finished, exit, resume.as_deref());
+        let cost = watch.cost(&self.engine.stores, &self.engine.prices());
+        watch.end(&finished, exit, resume.as_deref(), &cost);
         Ok(exit)
     }
 

@@ -3,15 +3,19 @@
 //! Responsible for: events as terminal text and as JSON lines (`docs/protocol/run-events.md`). Must not:
 //! decide anything, or show stored text uncleaned.
 
+use crate::costs::SessionCosts;
 use crate::error::ExitCode;
 use crate::interactive::prompt_lines;
+use crate::price::Prices;
+use crate::stores::Stores;
 use crate::terminal::markdown::Markdown;
 use crate::terminal::table::{count, plural};
 use crate::terminal::{Screen, Text, Tone, clean, diff};
+use segno_model::accounting::Sum;
 use segno_model::record::{
     Block, Body, Message, Outcome, RunEnd, StepStatus, Task, ToolCall, ToolMessage,
 };
-use segno_model::{Record, Seq};
+use segno_model::{Record, Seq, Timestamp};
 use segno_runtime::{
     CompactionCause, CompactionEvent, Event, Finished, Observer, Progress, RefusedPart, StreamEvent,
 };
@@ -383,6 +387,9 @@ pub fn end_sentence(finished: &Finished) -> Option<Text> {
 /// Shows a run as JSON lines.
 pub struct JsonWatch<'a> {
     screen: &'a mut Screen,
+    /// What its records say of costs, and when the first of them was written.
+    costs: SessionCosts,
+    since: Option<Timestamp>,
 }
 
 impl<'a> JsonWatch<'a> {
@@ -390,11 +397,17 @@ impl<'a> JsonWatch<'a> {
     pub fn new(screen: &'a mut Screen, session: &str, model: &str) -> Self {
         screen.json(&json!({"event": "session", "version": 1, "session": session, "model": model}));
         screen.flush();
-        Self { screen }
+        Self { screen, costs: SessionCosts::default(), since: None }
+    }
+
+    /// What the run has cost so far, its subagents included.
+    #[must_use]
+    pub fn cost(&self, stores: &Stores, prices: &Prices) -> Sum {
+        self.since.map_or_else(Sum::default, |at| self.costs.total_since(at, stores, prices))
     }
 
     /// The last line.
-    pub fn end(self, finished: &Finished, exit: ExitCode, resume: Option<&str>) {
+    pub fn end(self, finished: &Finished, exit: ExitCode, resume: Option<&str>, cost: &Sum) {
         self.screen.json(&json!({
             "event": "end",
             "end": finished.end,
@@ -402,6 +415,7 @@ impl<'a> JsonWatch<'a> {
             "text": finished.text,
             "exit": exit as u8,
             "resume": resume,
+            "cost": cost,
         }));
         self.screen.flush();
     }
@@ -483,6 +497,8 @@ impl JsonWatch<'_> {
             seq: u64,
             record: &'a RawValue,
         }
+        self.costs.accounts.apply(record);
+        self.since.get_or_insert(record.envelope.at);
         let line = segno_model::line::readable_json(&record.line);
         let Ok(raw) = serde_json::from_str::<&RawValue>(&line) else { return };
         self.screen.json(&Line { event: "record", seq: record.seq(), record: raw });

@@ -337,6 +337,7 @@ impl Interactive<'_> {
         let session = &self.agent.session;
         let now = &session.state().in_force;
         let (totals, usage) = (now.totals, now.totals.usage);
+        let at_least = if totals.unknown > 0 { "≥ " } else { "" };
         let records = session.records();
         let tokens = context::estimate(&records, session.state().tip()).tokens;
         let path = self.engine.stores.files.log_path(session.id()).ok();
@@ -359,7 +360,7 @@ impl Interactive<'_> {
             (
                 "tokens",
                 format!(
-                    "{} in, {} out, {} from the cache",
+                    "{at_least}{} in, {at_least}{} out, {at_least}{} from the cache",
                     count(usage.input),
                     count(usage.output),
                     count(usage.cache_read)

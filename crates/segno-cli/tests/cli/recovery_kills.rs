@@ -6,10 +6,12 @@
 
 use crate::inputs::json;
 use crate::interactive::Desk;
-use crate::place::{PATIENCE, Place, Ran, signal};
+use crate::place::{PATIENCE, Place, Ran, signal, wait};
 use crate::terminal_process::Played;
 use rustix::process::Signal;
+use segno_model::SessionId;
 use segno_model::record::{Body, Message, RunEnd, RunState};
+use segno_model::store::SessionStore as _;
 use segno_testkit::scripted_model::{Delivery, Recorded};
 use segno_testkit::ticket_service::{Fault, TicketServer};
 use serde_json::Value;
@@ -290,6 +292,7 @@ fn a_kill_in_the_middle_of_a_compaction_loses_nothing() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "You said: and more\n"), "{ran:?}");
     let after = place.records();
     assert!(before.iter().zip(&after).all(|(then, now)| then.line == now.line));
+    assert_eq!(unknown_calls(&place, &id), (1, 1), "what the summary cost nobody knows");
     let sent = place.server.requests().last().unwrap().seen.clone().unwrap();
     let users = sent.turns.iter().filter(|turn| turn.role() == "user").count();
     assert_eq!(users, 7, "every prompt is sent: {:?}", sent.turns);
@@ -301,7 +304,15 @@ fn a_kill_in_the_middle_of_a_compaction_loses_nothing() {
     segno.ready();
     segno.send("\x04");
     segno.exit_code();
+    assert_eq!(unknown_calls(&place, &id), (1, 1), "from the checkpoint, too");
     assert_eq!(place.server.violations(), []);
+}
+
+/// Calls of which nobody knows what they cost: by the totals that checkpoints keep, and by `segno stats`.
+fn unknown_calls(place: &Place, id: &SessionId) -> (u64, u64) {
+    let told = json(&place.ask(&["stats", id.as_str(), "--json"]));
+    let totals = wait(place.store().read(id)).unwrap().state.in_force.totals;
+    (totals.unknown, told["total"]["unknown"]["summary"].as_u64().unwrap())
 }
 
 const WORK: &str = r#"

@@ -115,6 +115,36 @@ pub(crate) fn pixel() -> Vec<u8> {
     png
 }
 
+/// The last line says what the run took and cost, and nothing of what the session had cost before; what is not known is
+/// marked as in `segno stats`. Covers: US8, US15.
+#[test]
+fn the_last_line_tells_what_the_run_cost() {
+    let script = "rule refused\n  when prompt is \"refuse\"\n  status 400 \"no\"\n\
+                  otherwise\n  say \"Hello.\"\n  usage input 100 output 10";
+    let place = Place::new(script);
+    let cost = |args: &[&str]| {
+        let ran = place.done(&[&["--json"], args].concat());
+        serde_json::from_str::<Value>(ran.out.lines().last().unwrap()).unwrap()["cost"].clone()
+    };
+    let total = || {
+        let ran = place.ask(&["stats", "last", "--json"]);
+        serde_json::from_str::<Value>(&ran.out).unwrap()["total"].clone()
+    };
+    let unpriced = cost(&["hello"]);
+    assert_eq!(unpriced, total(), "of a new session it is all");
+    assert_eq!((&unpriced["usd"], &unpriced["unpriced"]), (&Value::Null, &1.into()));
+    let prices = "[prices.\"demo\"]\ninput = 3\noutput = 15\ncache-read = 0\ncache-write = 0\n";
+    std::fs::write(place.home().join("config.toml"), prices).unwrap();
+    let second = cost(&["--continue", "hello again"]);
+    assert_eq!((&second["input"], &second["output"]), (&100.into(), &10.into()));
+    assert_eq!(second["usd"].to_string(), "0.00045");
+    assert_eq!((&second["responses"], &total()["responses"]), (&1.into(), &2.into()));
+    let refused = cost(&["--continue", "refuse"]);
+    assert_eq!((&refused["responses"], &refused["usd"]), (&0.into(), &Value::Null));
+    assert_eq!(refused["unknown"], total()["unknown"]);
+    assert!(refused["unknown"]["reply"].as_u64() > Some(0), "{refused}");
+}
+
 /// Every record but the header is told once, in order, as it is on disk. Covers: G1.
 fn records_are_the_logs_lines(place: &Place, events: &[Value]) {
     let told: Vec<String> =

@@ -120,6 +120,15 @@ impl Accounts {
         sum
     }
 
+    /// What was begun at this time or later.
+    #[must_use]
+    pub fn total_since(&self, at: Timestamp, price: &dyn Fn(&ModelRef) -> Option<Price>) -> Sum {
+        let mut sum = Sum::default();
+        let later = self.entries.values().filter(|entry| entry.since >= at);
+        later.for_each(|entry| sum.add(entry, price_of(entry, price)));
+        sum
+    }
+
     /// What is known by records up to this one: what a copy that begins with them shares.
     #[must_use]
     pub fn total_up_to(&self, last: Seq, price: &dyn Fn(&ModelRef) -> Option<Price>) -> Sum {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Raised whenever a row's shape changes; rows of another version are thrown away and made again.
-const VERSION: i64 = 8;
+const VERSION: i64 = 9;
 /// Bytes read at a time. A list reads every row, so fewer and larger reads pay.
 const PAGE: i64 = 16 << 10;
 /// How long another process's writing is waited for.

@@ -295,13 +295,14 @@ impl Packed for Totals {
             runs,
             attempts,
             requests,
+            unknown,
             user_messages,
             assistant_messages,
             tool_results,
             compactions,
             usage,
         } = self;
-        let work = [runs, attempts, requests];
+        let work = [runs, attempts, requests, unknown];
         let said = [user_messages, assistant_messages, tool_results, compactions];
         for number in work.into_iter().chain(said) {
             number.pass(pass);
