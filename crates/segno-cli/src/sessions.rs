@@ -238,10 +238,9 @@ fn sort(entries: &mut [Entry], now: Timestamp) {
 /// One session, of which it is known whether another process holds it.
 #[must_use]
 pub fn entry(row: Row, held: bool) -> Entry {
-    let child = row.origin.as_ref().is_some_and(|origin| origin.kind == OriginKind::Child);
     Entry {
-        // A child's id carries no time.
-        created: row.last_message_at.filter(|_| child).unwrap_or(row.created),
+        // The id of a child, or of a copy that was imported, carries no time.
+        created: row.last_message_at.filter(|_| row.created.0 == 0).unwrap_or(row.created),
         last_message: row.last_message_at,
         totals: row.totals,
         bytes: row.bytes,
@@ -252,7 +251,7 @@ pub fn entry(row: Row, held: bool) -> Entry {
         model: row.model,
         project: Some(row.project).filter(|facts| **facts != ProjectFacts::default()),
         is_child: row.origin.as_ref().is_some_and(is_child),
-        parent: row.origin.as_ref().and_then(parent),
+        parent: row.origin.as_ref().and_then(Origin::belongs_to).map(|id| id.to_string()),
         imported_from: row
             .origin
             .filter(|origin| origin.kind == OriginKind::Import)
@@ -262,16 +261,9 @@ pub fn entry(row: Row, held: bool) -> Entry {
     }
 }
 
-/// Whether it is one of our subagents', or was imported as the session of another agent's.
+/// Whether it is one of our subagents', a fork's copy of one, or was imported as the session of another agent's.
 fn is_child(origin: &Origin) -> bool {
     origin.kind == OriginKind::Child || origin.parent.is_some()
-}
-
-fn parent(origin: &Origin) -> Option<String> {
-    match origin.kind {
-        OriginKind::Child => Some(origin.of.clone()),
-        _ => origin.parent.as_ref().map(ToString::to_string),
-    }
 }
 
 /// Where a session stands; the first of these that applies.

@@ -74,7 +74,7 @@ pub(crate) fn fork<D: Disk>(
         kind: OriginKind::Fork,
         of: source.to_string(),
         up_to: Some(cut.up_to),
-        parent: None,
+        parent: parent_of(&header),
     });
     let first =
         plan(&State::default(), None, vec![Draft::new(at, Body::Session(Box::new(header)))])?;

@@ -131,6 +131,11 @@ fn damage_is_told_and_what_is_whole_is_taken() {
     family(&here);
     let file = packed(&here, &id(1));
     assert_eq!(inspect(&here, &file).unwrap().broken, None);
+    for more in [file.clone(), b"x".to_vec()] {
+        let broken = inspect(&here, &[file.clone(), more].concat()).unwrap().broken.unwrap();
+        assert_eq!(broken.offset, file.len() as u64);
+        assert!(broken.reason.contains("follows the last part"), "{broken:?}");
+    }
     for cut in 0..file.len() {
         let there = SimDisk::new(2);
         let Ok(inventory) = inspect(&there, &file[..cut]) else {

@@ -94,7 +94,8 @@ impl<N: Nursery> Family<N> {
     }
 
     /// What has changed since a child was launched; for a person who goes on with it. `tools` are those of its
-    /// parent today, in the child's directory. Changes nothing.
+    /// parent today, in the child's directory; `base_url` is where the person has its model asked, else it is asked
+    /// where its parent's is. Changes nothing.
     ///
     /// # Errors
     /// A code and a sentence: it is no child of this session, or it must not go on. `allow` is the person's
@@ -103,13 +104,15 @@ impl<N: Nursery> Family<N> {
         &self,
         tools: &Toolbox,
         child: &SessionId,
-        allow: bool,
+        (allow, base_url): (bool, Option<&str>),
     ) -> Result<Vec<Drift>, (String, String)> {
         let (launch, _) = self.look_up(child).await?;
         let broken = |e: StoreError| ("malformed".to_owned(), e.to_string());
         let parent = self.nursery.store().read(&self.parent).await.map_err(broken)?;
         let found = self.nursery.store().read(child).await.map_err(broken)?;
-        let drift = self.compare(tools, &parent, &launch, &found).await;
+        let address = base_url.map(str::to_owned);
+        let address = address.or_else(|| Binding::address(&parent, &launch.model));
+        let drift = self.compare(tools, address, &launch, &found).await;
         judge(&drift, allow, found.active.records.iter())?;
         Ok(drift)
     }
@@ -201,7 +204,8 @@ impl<N: Nursery> Family<N> {
                 )));
             }
         };
-        let drift = self.compare(tools, parent, &launch, &found).await;
+        let drift =
+            self.compare(tools, Binding::address(parent, &launch.model), &launch, &found).await;
         judge(&drift, false, found.active.records.iter()).map_err(|(code, sentence)| {
             Box::new(told::rejected(at, Some(child), &code, &sentence))
         })?;
@@ -290,15 +294,16 @@ impl<N: Nursery> Family<N> {
         }
     }
 
+    /// `address` is where its model is asked now.
     async fn compare(
         &self,
         tools: &Toolbox,
-        parent: &Snapshot,
+        address: Option<String>,
         then: &LaunchRecord,
         found: &Snapshot,
     ) -> Vec<Drift> {
+        let then = &launch::placed(then, found);
         let role = self.roles.get(&then.role.name);
-        let address = Binding::address(parent, &then.model);
         let can_be_asked = self.nursery.connect(&then.model, address.as_deref()).is_ok();
         let specs =
             role.map_or_else(|| tools.child_specs(&Role::general()), |r| tools.child_specs(r));
@@ -462,7 +467,8 @@ impl<N: Nursery> Family<N> {
             state: opened.log.state().clone(),
             active: opened.active.clone(),
         };
-        let drift = self.compare(tools, &parent, &launch, &found).await;
+        let drift =
+            self.compare(tools, Binding::address(&parent, &launch.model), &launch, &found).await;
         judge(&drift, false, found.active.records.iter())
             .map_err(|(code, why)| refuse(&code, &why))?;
         let mut session = Session::resume(opened, self.nursery.world().clock);

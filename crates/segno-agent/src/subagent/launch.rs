@@ -78,6 +78,13 @@ pub(super) fn at_real_path(launch: LaunchRecord) -> LaunchRecord {
     LaunchRecord { cwd, ..launch }
 }
 
+/// A launch with the directory that a person gave the child since (`segno relocate`). A worktree stays its own.
+pub(super) fn placed(launch: &LaunchRecord, child: &Snapshot) -> LaunchRecord {
+    let moved = child.state.in_force.project.as_ref().filter(|_| launch.worktree.is_none());
+    let cwd = moved.map_or_else(|| launch.cwd.clone(), |project| project.cwd.clone());
+    LaunchRecord { cwd, ..launch.clone() }
+}
+
 /// Today's facts about a child, and what has become of its place.
 pub(super) fn today(
     role: Option<&Role>,

@@ -45,7 +45,7 @@ pub async fn resume(
     };
     let mut engine = Engine::load(home).await?;
     let allowed = match &found {
-        Some(id) => engine.review(id, args.allow_drift).await?,
+        Some(id) => engine.review(id, args.allow_drift, args.agent.base_url.as_deref()).await?,
         None => Vec::new(),
     };
     if let Some(id) = found.as_ref().filter(|_| args.take_over) {

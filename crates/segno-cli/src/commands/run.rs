@@ -325,7 +325,7 @@ async fn session(engine: &mut Engine, args: &RunArgs) -> Result<Session<Log>, Cl
         (None, false) => return Ok(engine.new_session()),
     };
     let id = engine.stores.find(query, &engine.cwd).await?;
-    engine.review(&id, false).await?;
+    engine.review(&id, false, args.agent.base_url.as_deref()).await?;
     let session = engine.open_sound(&id).await?;
     engine.enter(&session).await?;
     Ok(session)

@@ -40,7 +40,7 @@ pub async fn work_off(args: &WorkOffArgs, home: Home) -> Result<ExitCode, CliErr
     let mut deliver = args.deliver.clone();
     loop {
         let mut engine = Engine::load(home.clone()).await?;
-        engine.review(&id, false).await?;
+        engine.review(&id, false, None).await?;
         let Some(session) = take(&engine, &id, &deliver).await? else { return Ok(ExitCode::Done) };
         engine.enter(&session).await?;
         inputs::tell_starter();

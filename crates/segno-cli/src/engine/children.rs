@@ -98,31 +98,45 @@ impl Engine {
     }
 
     /// Goes to a child's directory and compares it with its launch; nothing for a session that is none.
-    /// `allow` is the person's word for what may be allowed. Gives what was allowed, by code.
+    /// `allow` is the person's word for what may be allowed, `base_url` the address that they gave. Gives what was allowed, by code.
     ///
     /// # Errors
     /// When it must not go on; all reasons at once, and nothing was changed.
-    pub async fn review(&mut self, id: &SessionId, allow: bool) -> Result<Vec<String>, CliError> {
+    pub async fn review(
+        &mut self,
+        id: &SessionId,
+        allow: bool,
+        base_url: Option<&str>,
+    ) -> Result<Vec<String>, CliError> {
         // Only children lie below another session; others are not read twice.
         if !self.stores.files.is_child(id)? {
             return Ok(Vec::new());
         }
-        let header = self.stores.files.read(id).await?.header;
+        let found = self.stores.files.read(id).await?;
+        let (header, moved) = (found.header, found.state.in_force.project);
         let Some(parent) = parent_of(&header) else { return Ok(Vec::new()) };
         let cwd = header.launch.as_ref().and_then(|l| l.get("cwd")?.as_str().map(PathBuf::from));
-        if let Some(cwd) = cwd.filter(|cwd| cwd.is_dir() && *cwd != self.cwd) {
+        let in_worktree = header.launch.as_ref().is_some_and(|l| l.get("worktree").is_some());
+        let moved = moved.filter(|_| !in_worktree).map(|project| PathBuf::from(project.cwd));
+        if let Some(cwd) = moved.or(cwd).filter(|cwd| cwd.is_dir() && *cwd != self.cwd) {
             self.move_to(cwd).await;
         }
-        if header.launch.as_ref().is_some_and(|launch| launch.get("worktree").is_some()) {
+        if in_worktree {
             self.roles_at = Some(self.place_of(&parent).await?);
         }
         let unused = self.stores.home.data.join("actions");
         let tools = self.toolbox(&parent, unused, Mode::ReadOnly, None);
-        let reviewed = self.family(&parent).review(&tools, id, allow).await;
+        let reviewed = self.family(&parent).review(&tools, id, (allow, base_url)).await;
         let drift = reviewed.map_err(|(codes, sentence)| {
+            let next = match codes.contains("cwd-missing") || codes.contains("cwd-not-directory") {
+                true => format!("`segno relocate {id} DIR` gives it another directory."),
+                false => format!(
+                    "`segno show {id}` reads it; `segno resume {id} --allow-drift` goes on where that may be allowed."
+                ),
+            };
             CliError::new(ExitCode::Failed, "The subagent is not what it was.")
                 .because(format!("{sentence} ({codes})"))
-                .next(format!("`segno show {id}` reads it; `segno resume {id} --allow-drift` goes on where that may be allowed."))
+                .next(next)
         })?;
         let refused = refusals(&drift, false);
         Ok(refused.iter().map(|drift| drift.code.to_owned()).collect())

@@ -262,6 +262,12 @@ fn a_person_goes_on_with_a_child() {
     };
     let ran = resume(&[]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "Second words.\n"), "{ran:?}");
+    for (at, refused) in [("http://127.0.0.1:9", true), (&format!("{url}/v1/"), false)] {
+        let args = ["resume", &id, "--base-url", at, "--", "go on"];
+        let ran: Ran = place.segno(&args).output().unwrap().into();
+        assert_eq!(ran.code, Some(i32::from(refused)), "{ran:?}");
+        assert_eq!(ran.err.contains("model-drift"), refused, "{ran:?}");
+    }
     let role = place.file(".segno/agents/scout.md");
     std::fs::write(&role, "---\nname: scout\ndescription: it scouts\n---\nYou scout otherwise.\n")
         .unwrap();
@@ -278,6 +284,76 @@ fn a_person_goes_on_with_a_child() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let after = String::from_utf8(std::fs::read(&log).unwrap()).unwrap();
     assert!(after.contains(r#""name":"segno.allow_drift","data":["agent-drift"]"#), "{after}");
+}
+
+/// A fork's copy of its origin's child is a child: below the fork, nobody's `last`, and so after it was moved.
+/// Covers: #140.
+#[test]
+fn a_forks_copy_of_a_child_is_a_child() {
+    let place = place("", "");
+    place.done(&["--permission", "all", "give it"]);
+    let child = children(&place).remove(0).id;
+    let segno = |args: &[&str]| -> Ran {
+        let ran: Ran = place.segno(args).output().unwrap().into();
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran
+    };
+    segno(&["fork", "last"]);
+    place.done(&["--permission", "all", "--continue", &format!("again {child}")]);
+    let of = |fork: &str| -> serde_json::Value {
+        let listed = segno(&["list", "--all", "--children", "--json"]).out;
+        let json: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let rows = json["sessions"].as_array().unwrap();
+        let copy = rows.iter().find(|row| row["parent"] == fork);
+        copy.unwrap_or_else(|| panic!("{fork} has none: {listed}")).clone()
+    };
+    let fork = children(&place).into_iter().map(|listed| listed.id).find(|id| *id != child);
+    let copy = fork.unwrap().to_string();
+    let header = wait(place.store().read(&SessionId::parse(&copy).unwrap())).unwrap().header;
+    let origin = header.origin.unwrap();
+    assert_eq!(origin.of, child.as_str());
+    let fork = origin.parent.unwrap().to_string();
+    let told = |fork: &str| {
+        let row = of(fork);
+        assert_eq!(row["child"], true, "{row}");
+        assert!(!row["created"].as_str().unwrap().starts_with("1970"), "{row}");
+        let id = row["id"].as_str().unwrap().to_owned();
+        assert!(!segno(&["list", "--all"]).out.contains(&id[..8]), "it is no session of its own");
+        id
+    };
+    assert_eq!(told(&fork), copy);
+    let file = place.file("fork.segno").display().to_string();
+    segno(&["export", &fork, "--format", "segno", "-o", &file]);
+    segno(&["delete", &fork, "--yes"]);
+    segno(&["import", &file]);
+    assert_eq!(told(&fork), copy);
+}
+
+/// A child whose directory is gone is refused, whoever allows it, and goes on where it was put. Covers: RS14.
+#[test]
+fn a_relocated_child_goes_on_in_its_new_place() {
+    let place = place("", "");
+    place.done(&["--permission", "all", "give it"]);
+    let id = children(&place).remove(0).id.to_string();
+    let (old, new) = (place.file("."), place.file("../moved"));
+    let (old, url) = (old.canonicalize().unwrap(), place.server.url());
+    std::fs::rename(&old, &new).unwrap();
+    let segno =
+        |args: &[&str]| -> Ran { place.segno(args).current_dir(&new).output().unwrap().into() };
+    let resume = |more: &[&str]| {
+        segno(&[&["resume", &id, "--base-url", &url], more, &["--", "go on"]].concat())
+    };
+    for more in [&[][..], &["--allow-drift"]] {
+        let refused = resume(more);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains(&format!("segno relocate {id} DIR")), "{refused:?}");
+    }
+    let moved = segno(&["relocate", &id, "."]);
+    assert_eq!(moved.code, Some(0), "{moved:?}");
+    for _ in 0..2 {
+        let ran = resume(&[]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), "Second words.\n"), "{ran:?}");
+    }
 }
 
 /// Where a run of a child's log begins and ends, in order; no second one may begin inside.

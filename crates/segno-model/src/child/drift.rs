@@ -5,7 +5,7 @@
 //! asks, where it works. Everything else is a notice: the child goes on with the prompt that it has, and
 //! is told. `docs/subagents.md` publishes the table. Must not: find facts out.
 
-use crate::record::InstructionFile;
+use crate::record::{InstructionFile, plain_address};
 use crate::record::{LaunchRecord, ModelRef, RoleFact, ToolSource};
 use std::collections::BTreeMap;
 
@@ -177,9 +177,9 @@ pub const TABLE: &[Row] = &[
         == Directory::Same),
     row!("directory", "the parent works elsewhere", Some(("cwd-drift", Unless)), |c| c.directory
         == Directory::Elsewhere),
-    row!("directory", "it is gone", Some(("cwd-missing", Unless)), |c| c.directory
+    row!("directory", "it is gone", Some(("cwd-missing", Refuse)), |c| c.directory
         == Directory::Gone),
-    row!("directory", "it is no directory any more", Some(("cwd-not-directory", Unless)), |c| c
+    row!("directory", "it is no directory any more", Some(("cwd-not-directory", Refuse)), |c| c
         .directory
         == Directory::NotDirectory),
     row!(
@@ -273,7 +273,8 @@ fn compare(then: &LaunchRecord, now: &Today) -> Compared {
             Some(_) => Role::Edited,
         },
         model: now.model,
-        endpoint: now.base_url == then.base_url,
+        endpoint: now.base_url.as_deref().map(plain_address)
+            == then.base_url.as_deref().map(plain_address),
         tools_gone: !tools.gone.is_empty(),
         tools_source: !tools.moved.is_empty(),
         directory: now.directory,

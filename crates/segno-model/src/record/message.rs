@@ -301,13 +301,19 @@ impl ModelRef {
     }
 }
 
+/// An address as it is compared: a `/` or `/v1` at its end says nothing.
+#[must_use]
+pub fn plain_address(base_url: &str) -> &str {
+    let rest = base_url.trim_end_matches('/');
+    rest.strip_suffix("/v1").unwrap_or(rest).trim_end_matches('/')
+}
+
 /// What tells the server at one address from others, and says nothing else about it. Servers on this machine
 /// are told apart by the name that they are called by, not by their ports, which change with every start.
 #[must_use]
 pub fn endpoint_hash(base_url: &str) -> String {
     let (scheme, rest) = base_url.split_once("://").unwrap_or(("", base_url));
-    let rest = rest.trim_end_matches('/');
-    let rest = rest.strip_suffix("/v1").unwrap_or(rest);
+    let rest = plain_address(rest);
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host_and_port = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let host = host_and_port.rsplit_once(':').map_or(host_and_port, |(host, _)| host);

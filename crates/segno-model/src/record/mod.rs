@@ -21,6 +21,7 @@ pub use lifecycle::{
 pub use message::{
     AssistantBlock, AssistantMessage, Block, Established, Message, ModelRef, Native, Outcome,
     StopReason, ToolCall, ToolMessage, Usage, UserMessage, background_input_id, endpoint_hash,
+    plain_address,
 };
 pub use session::{FORMAT, FormatVersion, GitFacts, Header, Origin, OriginKind, ProjectFacts};
 pub use tree::{

@@ -154,9 +154,21 @@ pub struct Origin {
     /// Up to which record of it, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to: Option<Seq>,
-    /// The session of ours to which it belongs, when what was imported is another agent's subagent.
+    /// The session of ours to which it belongs, when what was imported is another agent's subagent, or when it
+    /// is the copy of a subagent that a fork goes on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<SessionId>,
+}
+
+impl Origin {
+    /// The session of ours whose subagent it is.
+    #[must_use]
+    pub fn belongs_to(&self) -> Option<SessionId> {
+        match self.kind {
+            OriginKind::Child => SessionId::parse(&self.of).ok(),
+            _ => self.parent.clone(),
+        }
+    }
 }
 
 /// Ways to come into being other than being new.

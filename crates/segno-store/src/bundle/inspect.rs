@@ -102,6 +102,7 @@ pub(super) fn inspect<R: Read + Seek>(file: &mut R) -> Result<Inventory, BundleE
     let mut lines = 1;
     while let Some(end) = reader.part(&mut inventory, lines)? {
         if end {
+            reader.nothing_more(&mut inventory)?;
             break;
         }
         lines += 1;
@@ -176,6 +177,15 @@ impl<R: Read> Reader<'_, R> {
         let cut = found.as_ref().is_some_and(|found| found.whole == Whole::Cut);
         inventory.parts.extend(found);
         if cut { Ok(None) } else { Ok(Some(false)) }
+    }
+
+    /// Two files in one would be taken for the first of them.
+    fn nothing_more(&mut self, inventory: &mut Inventory) -> Result<(), BundleError> {
+        if !self.inner.fill_buf()?.is_empty() {
+            let reason = "something follows the last part; it is not read".to_owned();
+            note(inventory, Broken { offset: self.at, reason });
+        }
+        Ok(())
     }
 
     /// The bytes of a part, and the line end behind them; nothing of a part that this version does not know.

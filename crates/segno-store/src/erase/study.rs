@@ -13,7 +13,7 @@ use crate::{draft, durable::read_file};
 use segno_model::erase::{
     Gone, Pieces, blobs_in, calls_of, emptied, goes_along, says_something, texts,
 };
-use segno_model::record::{Message, Native, OriginKind, RepairItem};
+use segno_model::record::{Message, Native, RepairItem};
 use segno_model::store::StoreError;
 use segno_model::{Body, Record, Seq, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,8 +164,7 @@ fn family<D: Disk>(
     let mut near: Vec<SessionId> =
         store.children_now(id)?.into_iter().map(|child| child.id).collect();
     let header = log.load()?.0.header_or_bare(id);
-    let started_by = header.origin.filter(|origin| origin.kind == OriginKind::Child);
-    near.extend(started_by.and_then(|origin| SessionId::parse(&origin.of).ok()));
+    near.extend(header.origin.and_then(|origin| origin.belongs_to()));
     let holds = |id: &SessionId| {
         let mut found = false;
         let read = store.log_file(id).and_then(|log| {

@@ -4,6 +4,7 @@
 
 use super::load;
 use segno_model::batch::{Draft, plan};
+use segno_model::child::parent_of;
 use segno_model::record::{Header, Origin, OriginKind};
 use segno_model::state::State;
 use segno_model::store::{ForkPoint, StoreError};
@@ -28,7 +29,7 @@ pub(super) fn copy(
         kind: OriginKind::Fork,
         of: source.to_string(),
         up_to: Some(cut.up_to),
-        parent: None,
+        parent: parent_of(&header),
     });
     let first = Draft::new(at, Body::Session(Box::new(header)));
     let first = plan(&State::default(), None, vec![first])?;

@@ -174,13 +174,27 @@ fn what_makes_continuing_wrong_is_refused() {
         (Today { base_url: Some("http://h".into()), ..same() }, "model-drift", true),
         (Today { tools: moved, ..same() }, "tools-source-drift", true),
         (Today { directory: Directory::Elsewhere, ..same() }, "cwd-drift", true),
-        (Today { directory: Directory::Gone, ..same() }, "cwd-missing", true),
-        (Today { directory: Directory::NotDirectory, ..same() }, "cwd-not-directory", true),
+        (Today { directory: Directory::Gone, ..same() }, "cwd-missing", false),
+        (Today { directory: Directory::NotDirectory, ..same() }, "cwd-not-directory", false),
     ];
     for (now, code, may_be_allowed) in cases {
         assert_eq!((refused(&now, false), codes(&now)), (code.to_owned(), code.to_owned()));
         assert_eq!(refused(&now, true).is_empty(), may_be_allowed, "{code}");
     }
+}
+
+/// A `/` or `/v1` at the end of an address is no other address. Covers: RS9.
+#[test]
+fn spellings_of_one_address_are_no_drift() {
+    let at = |url: &str| LaunchRecord { base_url: Some(url.to_owned()), ..then() };
+    let spellings = ["http://h", "http://h/", "http://h/v1", "http://h/v1/"];
+    for (a, b) in spellings.iter().flat_map(|a| spellings.iter().map(move |b| (a, b))) {
+        let now = Today { base_url: Some((*b).to_owned()), ..same() };
+        assert!(drift(&at(a), &now).is_empty(), "{a} {b}");
+        assert_eq!(crate::record::endpoint_hash(a), crate::record::endpoint_hash(b));
+    }
+    let now = Today { base_url: Some("http://h/v2".to_owned()), ..same() };
+    assert!(!drift(&at("http://h"), &now).is_empty());
 }
 
 /// A worktree's refusals are never lifted. Covers: VA13, RS15, RS30.
