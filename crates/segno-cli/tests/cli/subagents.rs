@@ -335,7 +335,7 @@ fn a_relocated_child_goes_on_in_its_new_place() {
     let place = place("", "");
     place.done(&["--permission", "all", "give it"]);
     let id = children(&place).remove(0).id.to_string();
-    let (old, new) = (place.file("."), place.file("../moved"));
+    let (old, new) = (place.file(""), place.home().with_file_name("moved"));
     let (old, url) = (old.canonicalize().unwrap(), place.server.url());
     std::fs::rename(&old, &new).unwrap();
     let segno =
