@@ -257,7 +257,7 @@ pub enum Command {
     Status(StatusArgs),
     /// What was spent: tokens, money and time by day, project, model, agent, session or branch
     Stats(StatsArgs),
-    /// Settle a damaged session by appending what was decided; nothing is rewritten
+    /// Settle a damaged session: ours by an appended record; another agent's as a copy or, when told so, in place
     Repair(RepairArgs),
     /// Leave a record out of what the model is sent, replace it there, or put it back
     Context(ContextArgs),

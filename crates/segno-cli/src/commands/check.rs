@@ -12,7 +12,7 @@ mod pairs;
 
 use self::blobs::Named;
 use super::Workplace;
-use crate::args::CheckArgs;
+use crate::args::{CheckArgs, quoted};
 use crate::error::{CliError, ExitCode};
 use crate::history::{History, place};
 use crate::others::Target;
@@ -64,7 +64,12 @@ pub async fn check(
     }
     let id = match place.stores.find_any(&args.session, &place.cwd).await.map_err(unreadable)? {
         Target::Own(id) => id,
-        Target::Other(session) => return other::check(&session, args.json, screen),
+        Target::Other(session) => {
+            // A file may be a copy of the session that goes by its id.
+            let is_file = place.cwd.join(&args.session).exists();
+            let named = if is_file { quoted(&args.session) } else { session.word() };
+            return other::check(&session, &named, args.json, screen);
+        }
     };
     let report = examine(&place.stores, &id).await.map_err(unreadable)?;
     if args.json {

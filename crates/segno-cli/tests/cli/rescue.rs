@@ -20,9 +20,15 @@ fn what_would_be_changed_is_shown_and_nothing_is_written() {
     let before = machine.untouched(".claude");
     let said = machine.run(&["repair", TORN]);
     assert_eq!(said.code, 5, "{said:?}");
-    for text in
-        ["line 6", "line 7", "[torn-line]", "set aside", "--install", "--in-place", "-o FILE"]
-    {
+    for text in [
+        "line 6",
+        "line 7",
+        "[torn-line] line 6",
+        "set aside",
+        "--install",
+        "--in-place",
+        "-o FILE",
+    ] {
         assert!(said.out.contains(text), "{text}: {said:?}");
     }
     let report = machine.run(&["repair", TORN, "--install", "--json"]);
@@ -31,6 +37,15 @@ fn what_would_be_changed_is_shown_and_nothing_is_written() {
     assert_eq!((&report["changed"], &report["source"]), (&json!(false), &json!("claude")));
     assert_eq!(report["files"][0]["changes"][0]["rule"], "torn-line");
     assert_eq!(report["files"][0]["changes"][0]["line"], 6);
+    // A file is named as it was: what goes by its id may be another one.
+    let copy = machine.place.file("a copy.jsonl");
+    let path = machine.user.join(CLAUDE).join("c0de0001-1111-4111-8111-000000000001.jsonl");
+    fs::copy(path, &copy).unwrap();
+    let checked = machine.run(&["check", copy.to_str().unwrap()]);
+    assert!(
+        checked.out.contains("segno repair '") && checked.out.contains("a copy.jsonl"),
+        "{checked:?}"
+    );
     // Nobody is there who could say yes.
     for words in [&["--install"][..], &["--in-place"], &["-o", "new.jsonl"]] {
         let said = machine.run(&[&["repair", TORN], words].concat());

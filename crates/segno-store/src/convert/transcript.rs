@@ -459,10 +459,8 @@ impl<'a> Builder<'a> {
                     Part::Text("(an image that is gone)".to_owned())
                 }
             },
-            Block::Unknown => {
-                self.losses.of(LossKind::UnknownContent, seq);
-                Part::Text("(content of an unknown kind)".to_owned())
-            }
+            // Told of its record: in contexts, words stand there already.
+            Block::Unknown => Part::Text("(content of an unknown kind)".to_owned()),
         }
     }
 
@@ -556,6 +554,8 @@ impl<'a> Builder<'a> {
                     Message::Tool(_) if !self.answers.contains(&seq) => {
                         self.losses.of(LossKind::LooseResults, seq);
                     }
+                    Message::Tool(result) => self.tell_of_unknown(&result.content, seq),
+                    Message::User(user) => self.tell_of_unknown(&user.content, seq),
                     Message::Assistant(reply) => self.tell_of_reply(reply, seq),
                     _ => {}
                 },
@@ -563,6 +563,12 @@ impl<'a> Builder<'a> {
             }
         }
         edits.into_iter().for_each(|target| self.losses.of(LossKind::Edits, target));
+    }
+
+    fn tell_of_unknown(&mut self, blocks: &[Block], seq: Seq) {
+        for _ in blocks.iter().filter(|block| matches!(block, Block::Unknown)) {
+            self.losses.of(LossKind::UnknownContent, seq);
+        }
     }
 
     fn tell_of_reply(&mut self, reply: &AssistantMessage, seq: Seq) {

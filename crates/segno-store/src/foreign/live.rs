@@ -1,6 +1,6 @@
 //! Which sessions a process has right now.
 //!
-//! Responsible for: the shape of the answer, and asking each agent's registry. Must not: take a lock, or
+//! Responsible for: the shape of the answer, asking each agent's registry, and asking who has a file open. Must not: take a lock, or
 //! believe a process id whose start time is another one's.
 
 use super::agent::Agent;
@@ -9,6 +9,7 @@ use super::codex;
 use super::input;
 use super::locate::Roots;
 use crate::platform;
+pub use crate::platform::Openers;
 use serde::Deserialize;
 use std::fs;
 use std::io::Read as _;
@@ -33,6 +34,13 @@ pub fn running(roots: &Roots) -> Vec<Running> {
     let mut running = claude_code(roots);
     running.extend(codex::running(roots));
     running
+}
+
+/// The other processes that have a file open, whoever's agent they are. On Linux, those whose files this user
+/// may see; elsewhere none can be seen.
+#[must_use]
+pub fn openers(path: &Path) -> Openers {
+    platform::openers(path)
 }
 
 /// Claude Code: `sessions/PID.json`. `procStart` is the process's start in clock ticks since boot.

@@ -45,7 +45,7 @@ pub use calls::UNKNOWN_OUTCOME;
 pub use facts::Facts;
 pub use input::ForeignError;
 pub use item::{Fact, ForeignRecord, Item, Origin, Sink};
-pub use live::{Running, running};
+pub use live::{Openers, Running, openers, running};
 pub use locate::{Located, Roots, Stamp};
 #[cfg(feature = "catalog")]
 pub use rows::{copy_rows, lost_rows};

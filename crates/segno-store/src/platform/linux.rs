@@ -3,12 +3,13 @@
 //! Responsible for: reading `/proc`, `statfs`, `copy_file_range`, `posix_fadvise`. Must not: fail
 //! where a fact is only informational; such facts are empty then.
 
-use super::HeldLock;
+use super::{HeldLock, Openers};
 use crate::disk::Medium;
 use rustix::fs::Advice;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// File systems whose locks or syncs depend on another machine or program, by `statfs` type.
@@ -113,6 +114,36 @@ pub(crate) fn has_open(pid: u32, path: &Path) -> bool {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     let Ok(path) = path.canonicalize() else { return false };
     entries.filter_map(Result::ok).any(|fd| fs::read_link(fd.path()).is_ok_and(|link| link == path))
+}
+
+/// The other processes that have a file open, under whichever name.
+pub(crate) fn openers(path: &Path) -> Openers {
+    let (Ok(file), Ok(entries)) = (fs::metadata(path), fs::read_dir("/proc")) else {
+        return Openers { pids: Vec::new(), unseen: true };
+    };
+    let own = std::process::id();
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let mut openers = Openers::default();
+    for pid in pids.filter(|pid| *pid != own) {
+        match fs::read_dir(format!("/proc/{pid}/fd")) {
+            Ok(fds) => {
+                if fds.filter_map(Result::ok).any(|fd| leads_to(&fd.path(), &file)) {
+                    openers.pids.push(pid);
+                }
+            }
+            // It ended meanwhile.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => openers.unseen = true,
+        }
+    }
+    openers.pids.sort_unstable();
+    openers
+}
+
+/// Whether a handle is one on the file. Only handles with a path are followed: pipes and sockets are none.
+fn leads_to(fd: &Path, file: &fs::Metadata) -> bool {
+    fs::read_link(fd).is_ok_and(|link| link.is_absolute())
+        && fs::metadata(fd).is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
 }
 
 /// The id of this boot; empty when the system does not tell.

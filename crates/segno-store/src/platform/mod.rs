@@ -8,7 +8,7 @@ mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
     boot_id, copy_range, forget_cached, has_open, held_locks, locked_files, medium, open_untouched,
-    process_started,
+    openers, process_started,
 };
 
 #[cfg(not(target_os = "linux"))]
@@ -16,8 +16,18 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
     boot_id, copy_range, forget_cached, has_open, held_locks, locked_files, medium, open_untouched,
-    process_started,
+    openers, process_started,
 };
+
+/// Which other processes have a file open, as far as can be seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Openers {
+    /// Their ids, ascending.
+    pub pids: Vec<u32>,
+    /// Whether there are processes whose files cannot be seen: another user's, or all of them where the system
+    /// does not tell.
+    pub unseen: bool,
+}
 
 /// A lock on a file that a process holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -57,7 +57,7 @@ impl<'r> Codex<'r> {
         let kind = fields.text("type").unwrap_or_default();
         let is_header = kind == "session_meta";
         self.has_header |= is_header || kind.is_empty() && fields.get("id").is_some();
-        if !self.number(at, &fields, draft) {
+        if !self.number(at, json, &fields, draft) {
             return;
         }
         let item = match &*kind {
@@ -77,13 +77,13 @@ impl<'r> Codex<'r> {
     }
 
     /// Looks at a line's number. False: it is a repeat.
-    fn number(&mut self, at: &At, fields: &Fields<'_>, draft: &mut Draft) -> bool {
+    fn number(&mut self, at: &At, json: &str, fields: &Fields<'_>, draft: &mut Draft) -> bool {
         let Some(number) = fields.get("ordinal").and_then(|raw| raw.get().parse::<u64>().ok())
         else {
             return true;
         };
         self.has_numbers = true;
-        let content = hash(fields.get("payload").map_or("", RawValue::get));
+        let content = hash(fields.get("payload").map_or(json, RawValue::get));
         let is_repeat = self.seen.get(&number) == Some(&content);
         self.seen.entry(number).or_insert(content);
         if is_repeat && draft.has(Rule::RepeatedRecord) {
@@ -94,7 +94,7 @@ impl<'r> Codex<'r> {
         if self.next.is_some_and(|next| next != number) {
             self.astray.get_or_insert(*at);
         }
-        self.next = Some(number + 1);
+        self.next = Some(number.saturating_add(1));
         true
     }
 

@@ -43,11 +43,13 @@ pub enum RescueError {
         /// Why.
         why: String,
     },
-    /// Its agent is at work on it.
-    #[error("{path} is open in its agent")]
+    /// Its agent, or another process that has it open, is at work on it.
+    #[error("{path} is open in process {pid}")]
     Running {
         /// The file.
         path: PathBuf,
+        /// The process.
+        pid: u32,
     },
     /// The result could not be written.
     #[error("the result could not be written")]

@@ -8,6 +8,7 @@ use super::{Plan, Rename};
 use crate::disk::{Disk, DiskFile, Meta, RealDisk};
 use crate::durable::{TempFile, sync_dir, write_all};
 use crate::error::{store_error, write_error};
+use crate::foreign::openers;
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
@@ -61,17 +62,22 @@ impl Plan {
         Ok(Placed { file: to.to_owned(), backup: None, set_aside, was_there: false })
     }
 
-    /// Puts the repaired session in the place of its file, which is kept under another name. `is_free` is asked
-    /// last whether nobody is at work on it.
+    /// Puts the repaired session in the place of its file, which is kept under another name. `holder` is asked
+    /// first and last for a process that is at work on it; so is the system, for one that has the file open.
     ///
     /// # Errors
-    /// When somebody is, or the file changed, or writing fails: then it is as it was.
-    pub fn in_place(&self, is_free: &dyn Fn() -> bool) -> Result<Placed, RescueError> {
+    /// When somebody is, or the file changed, or writing fails: then it is as it was, and what a refused attempt
+    /// had put beside it is gone again.
+    pub fn in_place(&self, holder: &dyn Fn() -> Option<u32>) -> Result<Placed, RescueError> {
         let disk = RealDisk;
         let failed = |e| RescueError::from(store_error("reading", &self.path, e));
         // Of a link, what it leads to is replaced.
         let path = self.path.canonicalize().map_err(failed)?;
         let expected = disk.meta(&path).map_err(failed)?;
+        let holder = || holder().or_else(|| openers(&path).pids.first().copied());
+        if let Some(pid) = holder() {
+            return Err(RescueError::Running { path, pid });
+        }
         let aside = RefCell::new(Vec::new());
         let set_aside = RefCell::new(None);
         let fill = |file: &_| {
@@ -79,8 +85,14 @@ impl Plan {
             *set_aside.borrow_mut() = keep_aside(&disk, &path, &aside.borrow())?;
             Ok(())
         };
-        let backup = replace(&disk, &path, expected, &fill, is_free)?;
-        let (backup, set_aside) = (Some(backup), set_aside.into_inner());
+        let replaced = replace(&disk, &path, expected, &fill, &holder);
+        let set_aside = set_aside.into_inner();
+        if let (Err(error), Some(aside)) = (&replaced, &set_aside)
+            && is_refusal(error)
+        {
+            disk.remove_file(aside).map_err(|e| write_error("removing", aside, e))?;
+        }
+        let backup = Some(replaced?);
         Ok(Placed { file: path, backup, set_aside, was_there: false })
     }
 
@@ -115,13 +127,14 @@ fn keep_aside(disk: &RealDisk, of: &Path, bytes: &[u8]) -> Result<Option<PathBuf
 /// there in full at every moment, old or new; the new one only when the old one is kept for good.
 ///
 /// # Errors
-/// When the file is not `expected` any more, or is not free, or the disk refuses: then it is as it was.
+/// When the file is not `expected` any more, or `holder` names a process that is at work on it, or the disk
+/// refuses: then it is as it was.
 pub fn replace<D: Disk>(
     disk: &D,
     path: &Path,
     expected: Meta,
     fill: &dyn Fn(&D::File) -> Result<(), RescueError>,
-    is_free: &dyn Fn() -> bool,
+    holder: &dyn Fn() -> Option<u32>,
 ) -> Result<PathBuf, RescueError> {
     let changed = || RescueError::Changed { path: path.to_owned() };
     let is_same = |path: &Path| disk.meta(path).is_ok_and(|meta| same(meta, expected));
@@ -131,11 +144,17 @@ pub fn replace<D: Disk>(
         return Err(changed());
     }
     let backup = back_up(disk, path, expected)?;
-    if !is_free() {
-        return Err(RescueError::Running { path: path.to_owned() });
-    }
-    if !is_same(path) {
-        return Err(changed());
+    let refused = match holder() {
+        Some(pid) => Some(RescueError::Running { path: path.to_owned(), pid }),
+        None => (!is_same(path)).then(changed),
+    };
+    if let Some(error) = refused {
+        // What the second name leads to may be all that is left of the old file.
+        if disk.meta(path).is_ok_and(|meta| meta.id == expected.id) {
+            disk.remove_file(&backup).map_err(|e| write_error("removing", &backup, e))?;
+            sync_dir(disk, &dir)?;
+        }
+        return Err(error);
     }
     temp.replace(name(path)?)?;
     // Somebody who had it open may have written to it until now.
@@ -145,6 +164,11 @@ pub fn replace<D: Disk>(
         return Err(changed());
     }
     Ok(backup)
+}
+
+/// Whether nothing was put in the file's place because somebody is at work on it.
+fn is_refusal(error: &RescueError) -> bool {
+    matches!(error, RescueError::Running { .. } | RescueError::Changed { .. })
 }
 
 /// Whether one file holds all of another, and maybe more behind it.

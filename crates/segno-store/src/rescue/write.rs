@@ -108,7 +108,7 @@ impl<'o> Output<'o> {
         let json = std::str::from_utf8(bytes).ok()?;
         let (place, number) = codex::ordinal(json)?;
         let next = match self.last {
-            Some(last) if anew => last + 1,
+            Some(last) if anew => last.saturating_add(1),
             _ => number,
         };
         self.last = Some(next);

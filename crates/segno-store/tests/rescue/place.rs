@@ -32,7 +32,7 @@ fn in_place_keeps_the_file_as_it_was_beside_it() {
     let path = &copy.session.path;
     let before = fs::read(path).expect("it is there");
     let plan = rescue::plan(&copy.session).expect("it reads");
-    let placed = plan.in_place(&|| true).expect("it is free");
+    let placed = plan.in_place(&|| None).expect("it is free");
     let backup = placed.backup.expect("a backup");
     assert_eq!(fs::read(&backup).expect("it is there"), before);
     assert!(rescue::plan(&copy.session).expect("it reads").is_empty());
@@ -47,7 +47,7 @@ fn in_place_keeps_the_file_as_it_was_beside_it() {
     // The next backup takes another name.
     fs::write(path, &before).expect("a file");
     let again =
-        rescue::plan(&copy.session).expect("it reads").in_place(&|| true).expect("it is free");
+        rescue::plan(&copy.session).expect("it reads").in_place(&|| None).expect("it is free");
     assert_ne!(again.backup.expect("a backup"), backup);
     assert_eq!(fs::read(&backup).expect("it is there"), before);
     assert!(!names(path).iter().any(|name| name.starts_with(".tmp")), "{:?}", names(path));
@@ -60,19 +60,58 @@ fn what_changed_or_is_open_is_not_replaced() {
     let path = copy.session.path.clone();
     let before = fs::read(&path).expect("it is there");
     let plan = rescue::plan(&copy.session).expect("it reads");
-    assert!(matches!(plan.in_place(&|| false), Err(RescueError::Running { .. })));
+    let alone = names(&path);
+    assert!(matches!(plan.in_place(&|| Some(1)), Err(RescueError::Running { pid: 1, .. })));
     assert_eq!(fs::read(&path).expect("it is there"), before);
+    // Its agent begins when all is ready.
+    let asked = std::cell::Cell::new(0);
+    let last = || (asked.replace(asked.get() + 1) > 0).then_some(2);
+    assert!(matches!(plan.in_place(&last), Err(RescueError::Running { pid: 2, .. })));
+    assert_eq!(fs::read(&path).expect("it is there"), before);
+    assert_eq!(names(&path), alone, "a refused repair leaves nothing behind");
     // Its agent writes while it is asked about.
+    asked.set(0);
     let appends = || {
+        if asked.replace(asked.get() + 1) == 0 {
+            return None;
+        }
         let mut file = fs::File::options().append(true).open(&path).expect("it is there");
         file.write_all(b"{}\n").expect("room");
-        true
+        None
     };
     assert!(matches!(plan.in_place(&appends), Err(RescueError::Changed { .. })));
     assert_eq!(fs::read(&path).expect("it is there"), [&before[..], b"{}\n"].concat());
     // It was written before.
-    assert!(matches!(plan.in_place(&|| true), Err(RescueError::Changed { .. })));
+    assert!(matches!(plan.in_place(&|| None), Err(RescueError::Changed { .. })));
     assert_eq!(fs::read(&path).expect("it is there"), [&before[..], b"{}\n"].concat());
+    assert_eq!(names(&path), alone, "a refused repair leaves nothing behind");
+}
+
+/// Covers: G14. Whose it is does not matter, and no registry has to tell.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_another_process_has_open_is_not_replaced() {
+    let copy = damaged();
+    let path = copy.session.path.clone();
+    let (before, alone) = (fs::read(&path).expect("it is there"), names(&path));
+    let plan = rescue::plan(&copy.session).expect("it reads");
+    let open = fs::File::options().append(true).open(&path).expect("it is there");
+    let mut other = std::process::Command::new("cat")
+        .stdin(std::process::Stdio::piped())
+        .stdout(open)
+        .spawn()
+        .expect("cat is there");
+    let refused = plan.in_place(&|| None);
+    let seen = segno_store::foreign::openers(&path).pids;
+    drop(other.stdin.take());
+    other.wait().expect("it ends");
+    assert!(
+        matches!(&refused, Err(RescueError::Running { pid, .. }) if *pid == other.id()),
+        "{refused:?}"
+    );
+    assert_eq!(seen, [other.id()]);
+    assert_eq!((fs::read(&path).expect("it is there"), names(&path)), (before, alone));
+    plan.in_place(&|| None).expect("it is free again");
 }
 
 /// Covers: G14.
@@ -185,7 +224,7 @@ fn replace(disk: &SimDisk, path: &Path) -> Result<PathBuf, RescueError> {
         file.write(NEW).map_err(RescueError::Write)?;
         Ok(())
     };
-    rescue::replace(disk, path, expected, &fill, &|| true)
+    rescue::replace(disk, path, expected, &fill, &|| None)
 }
 
 /// The file is there, old or new; where it is new, the old one is kept.

@@ -29,12 +29,13 @@ struct Report<'a> {
     findings: Vec<Finding>,
 }
 
-/// Checks it.
+/// Checks it. `named` is how the advice names it.
 ///
 /// # Errors
 /// When it cannot be read.
 pub(super) fn check(
     session: &Other,
+    named: &str,
     json: bool,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
@@ -42,7 +43,7 @@ pub(super) fn check(
     if json {
         screen.json(&report);
     } else {
-        screen.lines(lines(&report, session));
+        screen.lines(lines(&report, session, named));
     }
     Ok(exit(report.verdict))
 }
@@ -91,7 +92,7 @@ fn examine(session: &Other) -> Result<Report<'_>, CliError> {
     })
 }
 
-fn lines(report: &Report<'_>, session: &Other) -> Vec<Text> {
+fn lines(report: &Report<'_>, session: &Other, named: &str) -> Vec<Text> {
     let mut out: Vec<Text> = report.findings.iter().flat_map(finding_lines).collect();
     let (tone, word) = verdict_words(&report.findings);
     let size = if report.bytes == 0 { String::new() } else { format!(", {}", size(report.bytes)) };
@@ -104,7 +105,7 @@ fn lines(report: &Report<'_>, session: &Other) -> Vec<Text> {
     );
     let is_worth_it = report.verdict == Verdict::Warnings || report.verdict == Verdict::Damage;
     if is_worth_it && is_repaired(session.row.agent) {
-        out.push(Text::line(Tone::Plain, &format!("next: segno repair {}", session.word())));
+        out.push(Text::line(Tone::Plain, &format!("next: segno repair {named}")));
     }
     out
 }

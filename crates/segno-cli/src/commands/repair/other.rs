@@ -93,9 +93,9 @@ fn carry_out(
     place: &Workplace,
 ) -> Result<Vec<Placed>, CliError> {
     let roots = roots(&place.stores.home);
-    let is_free = || {
-        let row = &session.row;
-        !foreign::running(&roots).iter().any(|r| r.agent == row.agent && r.id == row.id)
+    let holder = || {
+        let (row, running) = (&session.row, foreign::running(&roots));
+        running.iter().find(|r| r.agent == row.agent && r.id == row.id).map(|r| r.pid)
     };
     if matches!(to, To::Place)
         && let Some(fork) = plans.iter().find_map(|plan| plan.referring(&roots).into_iter().next())
@@ -121,7 +121,7 @@ fn carry_out(
             To::File(path) => plan.to_new_file(path),
             To::Install => plan.install(&roots),
             _ if plan.is_empty() => continue,
-            _ => plan.in_place(&is_free),
+            _ => plan.in_place(&holder),
         };
         placed.push(done.map_err(|error| refused(error, session))?);
     }
@@ -179,8 +179,8 @@ fn show(session: &Other, plans: &[Plan], screen: &mut Screen) {
 
 fn continue_with(change: &Change, screen: &mut Screen) {
     let place = change.line.map_or_else(String::new, |line| format!("line {line}: "));
-    let text = Text::line(Tone::Warning, &format!("[{}] ", change.rule));
-    screen.line(text.with(Tone::Plain, &format!("{place}{}", change.what)));
+    let text = Text::line(Tone::Warning, &format!("[{}]", change.rule));
+    screen.line(text.with(Tone::Plain, &format!(" {place}{}", change.what)));
     screen.line(Text::default().with(Tone::Accent, &format!("  → {}", change.done)));
 }
 
@@ -224,6 +224,11 @@ fn tell(
                 screen.line(Text::line(Tone::Plain, &format!("{what}: {}", path.display())));
             }
         }
+    }
+    if matches!(to, To::Place) && placed.iter().any(|placed| foreign::openers(&placed.file).unseen)
+    {
+        let text = "note: what other users' processes have open could not be looked at";
+        screen.line(Text::default().with(Tone::Dim, text));
     }
     if let Some(command) = command {
         screen.line(Text::line(Tone::Plain, &format!("next: {command}")));
@@ -295,8 +300,9 @@ fn refused(error: RescueError, session: &Other) -> CliError {
                 .because("its agent seems to be at work on it; nothing was changed")
                 .next("Close it in its agent, then repair it again.")
         }
-        RescueError::Running { path } => {
-            CliError::new(ExitCode::Held, format!("{} is open in its agent.", path.display()))
+        RescueError::Running { path, pid } => {
+            let what = format!("{} is open in its agent or another program: process {pid}.", path.display());
+            CliError::new(ExitCode::Held, what)
                 .because("a file is not replaced while somebody writes to it; nothing was changed")
                 .next("Close it there, or put a copy beside it: --install.")
         }

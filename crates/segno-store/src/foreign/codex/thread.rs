@@ -159,13 +159,19 @@ impl Thread {
             // A fork's own lines go on with the numbers of its base.
             self.ordinals.next = first_ordinal(line.row.payload);
         }
-        let content = line.row.payload.map_or("", RawValue::get);
+        let content = line.row.payload.map_or(line.json, RawValue::get);
         match self.ordinals.take(ordinal, content) {
             Numbered::Well => true,
             Numbered::Gap(missing) => {
                 let sentence = format!("{missing} records are missing before this one.");
                 let done = "What is there was read.";
                 self.tell("ordinal-gap", Severity::Warning, line, &sentence, done, out);
+                true
+            }
+            Numbered::Late => {
+                let sentence = "The record's number is lower than that of one before it.";
+                let done = "It was read where it stands.";
+                self.tell("ordinal-gap", Severity::Warning, line, sentence, done, out);
                 true
             }
             Numbered::Again => {
@@ -306,7 +312,8 @@ impl Thread {
             (Some(base), _) => {
                 let at = line.origin.clone();
                 self.continue_from(&base, &at, out);
-                self.ordinals.next = number(line.row.ordinal).map(|ordinal| ordinal + 1);
+                self.ordinals.next =
+                    number(line.row.ordinal).map(|ordinal| ordinal.saturating_add(1));
             }
             (None, Some(of)) => {
                 let made = text(header.timestamp).and_then(|time| Timestamp::parse(&time));

@@ -119,8 +119,11 @@ impl Written {
 /// The numbers of lines.
 #[derive(Default)]
 pub(super) struct Ordinals {
-    /// The next one; none before the first.
+    /// The one after the highest; none before the first.
     pub(super) next: Option<u64>,
+    /// The one after the last line's that was no repeat: one number that is far too high is then told
+    /// once, not with each line behind it.
+    follows: Option<u64>,
     /// By number, what its first line holds: tells a doubled line from a doubled number.
     seen: HashMap<u64, u32>,
 }
@@ -132,6 +135,8 @@ pub(super) enum Numbered {
     Well,
     /// So many are missing before it.
     Gap(u64),
+    /// No line had it before, but the one before it has a higher one.
+    Late,
     /// It was there before, on another line.
     Again,
     /// The same line was there before.
@@ -140,16 +145,20 @@ pub(super) enum Numbered {
 
 impl Ordinals {
     pub(super) fn take(&mut self, ordinal: u64, content: &str) -> Numbered {
-        let next = self.next.unwrap_or(0);
-        self.next = Some(next.max(ordinal.saturating_add(1)));
         let print = checksum(content.as_bytes());
-        let first = *self.seen.entry(ordinal).or_insert(print);
-        match ordinal.checked_sub(next) {
-            Some(0) => Numbered::Well,
-            Some(missing) => Numbered::Gap(missing),
-            None if first == print => Numbered::Twice,
-            None => Numbered::Again,
+        if let Some(first) = self.seen.get(&ordinal) {
+            return if *first == print { Numbered::Twice } else { Numbered::Again };
         }
+        self.seen.insert(ordinal, print);
+        let next = self.next.unwrap_or(0);
+        let after = ordinal.saturating_add(1);
+        let follows = self.follows.replace(after).unwrap_or(next);
+        self.next = Some(next.max(after));
+        if ordinal == next || ordinal == follows {
+            return Numbered::Well;
+        }
+        let expected = if ordinal > next { next } else { follows };
+        ordinal.checked_sub(expected).map_or(Numbered::Late, Numbered::Gap)
     }
 }
 
@@ -168,10 +177,19 @@ mod tests {
             (2, "4", Numbered::Well),
             (0, "1", Numbered::Twice),
             (5, "5", Numbered::Gap(2)),
-            (3, "6", Numbered::Again),
+            (3, "6", Numbered::Late),
+            (3, "6", Numbered::Twice),
+            (4, "6", Numbered::Well),
             (6, "7", Numbered::Well),
-            (u64::MAX, "8", Numbered::Gap(u64::MAX - 7)),
-            (u64::MAX, "9", Numbered::Well),
+            (1_000_000, "far too high", Numbered::Gap(999_993)),
+            (8, "8", Numbered::Late),
+            (9, "8", Numbered::Well),
+            (12, "9", Numbered::Gap(2)),
+            (1_000_000, "another", Numbered::Again),
+            (13, "10", Numbered::Well),
+            (u64::MAX, "11", Numbered::Gap(u64::MAX - 1_000_001)),
+            (u64::MAX, "12", Numbered::Again),
+            (14, "13", Numbered::Late),
         ];
         let mut ordinals = Ordinals::default();
         for (ordinal, content, expected) in rows {

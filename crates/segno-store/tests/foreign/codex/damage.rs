@@ -32,6 +32,22 @@ fn numbers_of_lines_are_checked() {
     assert_eq!(findings(&view), ["duplicate-ordinal@19", "ordinal-gap@20"]);
     assert_eq!(said(&view), whole);
 
+    // A number that is far too high, or two lines that changed places, hide nothing behind them.
+    let high = lines[5].replace("\"ordinal\":5", "\"ordinal\":9000000000");
+    let mut astray = lines.clone();
+    astray[5] = &high;
+    let view = read_lines(&astray);
+    assert_eq!(findings(&view), ["ordinal-gap@6", "ordinal-gap@7"]);
+    assert_eq!(said(&view), whole);
+    let mut swapped = lines.clone();
+    swapped.swap(10, 11);
+    let view = read_lines(&swapped);
+    assert_eq!(findings(&view)[..2], ["ordinal-gap@11", "ordinal-gap@12"]);
+    assert_eq!(said(&view).len(), whole.len());
+    let highest = lines[5].replace("\"ordinal\":5", &format!("\"ordinal\":{}", u64::MAX));
+    astray[5] = &highest;
+    assert_eq!(said(&read_lines(&astray)), whole);
+
     let headless = read_lines(&lines[1..]);
     assert_eq!(findings(&headless), ["ordinal-gap@1", "missing-header"]);
     assert_eq!(said(&headless), whole);
