@@ -557,7 +557,6 @@ impl<'a> Builder<'a> {
                     Message::Tool(result) => self.tell_of_unknown(&result.content, seq),
                     Message::User(user) => self.tell_of_unknown(&user.content, seq),
                     Message::Assistant(reply) => self.tell_of_reply(reply, seq),
-                    _ => {}
                 },
                 _ => {}
             }
