@@ -10,8 +10,13 @@ use crate::record::Compaction;
 use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// How long a sentence may be that is carried over, in bytes; longer ones are pasted data.
+/// How long a sentence may be that is carried over whole, in bytes; longer ones are cut into clauses.
 const LONGEST: usize = 1_500;
+/// How long a clause of a sentence that is too long may be, in bytes; of longer ones the words around what counts are
+/// taken.
+const LONGEST_CLAUSE: usize = 300;
+/// How many words are taken on each side, in bytes.
+const AROUND: usize = 100;
 
 /// The sentences that are carried over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,14 +34,17 @@ pub struct Carried {
 #[must_use]
 pub fn carry(before: &Carried, dropped: &[String], held: &str, bytes: usize) -> Carried {
     let held = Held::new(held);
-    let earlier = before.sentences.iter().map(String::as_str);
-    let said = dropped.iter().flat_map(|text| sentences(text));
+    let earlier = before.sentences.iter().map(|sentence| (sentence.as_str(), false));
+    let said: Vec<_> = dropped.iter().flat_map(|text| sentences(text)).flat_map(clauses).collect();
     let mut seen = HashSet::new();
     // Of what was said twice, the last counts.
     let mut found: Vec<(&str, Weight)> = earlier
         .chain(said)
         .rev()
-        .filter_map(|sentence| Some((sentence, weight(sentence)?)))
+        .filter_map(|(sentence, is_cut)| match weight(sentence)? {
+            Weight::Detail if is_cut => Some((sentence, Weight::Crumb)),
+            weight => Some((sentence, weight)),
+        })
         .filter(|(sentence, weight)| !held.has(sentence, *weight) && seen.insert(*sentence))
         .collect();
     found.reverse();
@@ -50,7 +58,7 @@ pub fn carry(before: &Carried, dropped: &[String], held: &str, bytes: usize) -> 
 fn choose(found: &[(&str, Weight)], bytes: usize) -> Vec<usize> {
     let mut room = bytes;
     let mut chosen = Vec::new();
-    for wanted in [Weight::Demand, Weight::Detail] {
+    for wanted in [Weight::Demand, Weight::Detail, Weight::Crumb] {
         for (i, (sentence, weight)) in found.iter().enumerate().rev() {
             if *weight == wanted && sentence.len() <= room.min(LONGEST) {
                 room -= sentence.len();
@@ -69,6 +77,8 @@ enum Weight {
     Demand,
     /// It names something exactly.
     Detail,
+    /// It names something exactly, in a sentence so long that it may be pasted data.
+    Crumb,
 }
 
 fn weight(sentence: &str) -> Option<Weight> {
@@ -89,6 +99,71 @@ fn sentences(text: &str) -> impl DoubleEndedIterator<Item = &str> {
         .filter(|sentence| !sentence.is_empty())
         .collect();
     parts.into_iter()
+}
+
+/// A sentence, or what counts of one that is too long, and whether it was cut.
+fn clauses(sentence: &str) -> Vec<(&str, bool)> {
+    if sentence.len() <= LONGEST {
+        return vec![(sentence, false)];
+    }
+    let mut clauses = Vec::new();
+    let (mut from, mut chars) = (0, sentence.char_indices().peekable());
+    while let Some((at, c)) = chars.next() {
+        let next = chars.peek().map(|(_, next)| *next);
+        // A comma between digits or columns ends nothing.
+        let is_spaced = next.is_none_or(char::is_whitespace);
+        if "，、；،؛".contains(c) || (",;:".contains(c) && is_spaced) {
+            clauses.push(&sentence[from..at + c.len_utf8()]);
+            from = at + c.len_utf8();
+        }
+    }
+    clauses.push(&sentence[from..]);
+    let pieces = clauses.into_iter().flat_map(around_what_counts).map(str::trim);
+    pieces.filter(|piece| !piece.is_empty()).map(|piece| (piece, true)).collect()
+}
+
+/// A clause, or of one that is too long the words around what counts; no word is cut.
+fn around_what_counts(clause: &str) -> Vec<&str> {
+    if clause.len() <= LONGEST_CLAUSE {
+        return vec![clause];
+    }
+    let tiles = tiles(clause);
+    let mut pieces: Vec<(usize, usize)> = Vec::new();
+    for (i, &(from, end)) in tiles.iter().enumerate() {
+        // Two at a time, so that nothing that counts is split between them.
+        let to = tiles.get(i + 1).map(|next| next.1).filter(|to| to - end <= LONGEST);
+        let to = to.unwrap_or(end);
+        if weight(&clause[from..to]).is_none() {
+            continue;
+        }
+        match pieces.last_mut() {
+            Some((start, end)) if from < *end && to - *start <= LONGEST_CLAUSE => *end = to,
+            _ => pieces.push((from, to)),
+        }
+    }
+    pieces.into_iter().map(|(from, to)| &clause[from..to]).collect()
+}
+
+/// Where a clause falls into parts of about so many bytes as are taken around what counts; a longer word is one.
+fn tiles(clause: &str) -> Vec<(usize, usize)> {
+    let (mut tiles, mut from, mut word) = (Vec::new(), 0, 0);
+    for (at, c) in clause.char_indices() {
+        let end = at + c.len_utf8();
+        if !c.is_whitespace() && !markers::is_unspaced(c) {
+            continue;
+        }
+        if end - from > AROUND && word > from {
+            tiles.push((from, word));
+            from = word;
+        }
+        word = end;
+    }
+    if clause.len() - from > AROUND && word > from {
+        tiles.push((from, word));
+        from = word;
+    }
+    tiles.push((from, clause.len()));
+    tiles
 }
 
 /// Cuts behind words that end with a full stop; short ones are taken for abbreviations.
@@ -120,7 +195,9 @@ impl Held {
     fn has(&self, sentence: &str, weight: Weight) -> bool {
         match weight {
             Weight::Demand => self.0.contains(&squeezed(sentence)),
-            Weight::Detail => details(sentence).all(|detail| stands_in(&self.0, detail)),
+            Weight::Detail | Weight::Crumb => {
+                details(sentence).all(|detail| stands_in(&self.0, detail))
+            }
         }
     }
 }

@@ -123,9 +123,47 @@ fn the_budget_takes_the_newest_demands_first() {
     assert_eq!(carry(23), ("Never B. Never C.".to_owned(), 3));
     assert_eq!(carry(38), ("Never A. Never B. The port is 2. Never C.".to_owned(), 1));
     assert_eq!(carry(0), (String::new(), 5));
-    let long = vec![format!("never {}", "x".repeat(LONGEST))];
+    let long = vec!["x1".repeat(LONGEST)];
     let pasted = super::carry(&Carried::default(), &long, "", 100_000);
     assert_eq!((pasted.sentences.len(), pasted.left_out), (0, 1));
+}
+
+/// However long a sentence is, and however it is written, what it forbids is carried, in a piece that fits beside a small
+/// summary.
+#[test]
+fn what_counts_in_a_sentence_that_is_too_long_is_carried() {
+    let path = "never change the file /srv/a.h";
+    let cases = [
+        ("commas", "then this is done, ", "never push it, "),
+        ("CJK commas", "我们今天讨论一下这个项目的情况，", "不改公共接口，"),
+        ("CJK without any", "我们今天讨论一下这个项目的情况", "不改公共接口"),
+        ("Japanese", "それから次の作業を続けます、", "公開APIを変更しないでください、"),
+        ("no punctuation", "foo bar baz ", "never change the file /srv/a.h "),
+        ("one long word", "abcdefghijklmnopqrstuvwxyz", " never change the file /srv/a.h "),
+        ("columns", "a,b,c;d ", "never change the file /srv/a.h "),
+        ("pasted data", "x81,17;0xff ", "never change the file /srv/a.h "),
+    ];
+    for (label, filler, demand) in cases {
+        for before in [0, 1, 7, 90, 230, 333] {
+            let text = filler.repeat(before) + demand + &filler.repeat(400);
+            let found = super::carry(&Carried::default(), &[text], "a summary", 1_400);
+            let held = found.sentences.iter().find(|sentence| sentence.contains(demand.trim()));
+            assert!(held.is_some_and(|s| s.len() < 700), "{label} {before}: {found:?}");
+        }
+    }
+    let text = "word ".repeat(400) + path;
+    let Carried { sentences, left_out } = carry(&Carried::default(), &[text], "", 10_000);
+    assert_eq!((sentences.len(), left_out), (1, 0));
+    assert!(sentences[0].ends_with(path), "{sentences:?}");
+}
+
+/// What stands in pasted data does not push out what was said.
+#[test]
+fn pasted_data_comes_last() {
+    let said = ["The port is 8443.".to_owned(), "17,4 ".repeat(1_000)];
+    let carried = carry(&Carried::default(), &said, "", 400);
+    assert_eq!(carried.sentences.first().map(String::as_str), Some("The port is 8443."));
+    assert!(carried.left_out > 0);
 }
 
 /// What one compaction carried is carried by the next, as long as there is room.
