@@ -71,9 +71,13 @@ fn same_but_blob(a: &Environment, b: &Environment) -> bool {
 
 fn record(today: &Surroundings, tools: &[ToolSpec]) -> Environment {
     let instructions = today.instructions.iter().map(|instruction| instruction.file.clone());
-    let tools = tools.iter().map(|tool| ToolFact {
-        name: tool.name.clone(),
-        sha256: sha256_hex(format!("{}\n{}", tool.description, tool.parameters).as_bytes()),
+    let tools = tools.iter().map(|tool| {
+        let told = format!("{}\n{}", tool.description, tool.parameters);
+        ToolFact {
+            name: tool.name.clone(),
+            sha256: sha256_hex(told.as_bytes()),
+            bytes: (tool.name.len() + told.len()) as u64,
+        }
     });
     Environment {
         cwd: today.cwd.clone(),

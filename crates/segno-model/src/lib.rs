@@ -20,6 +20,7 @@ pub mod inbox;
 pub mod judge;
 pub mod line;
 pub mod pairing;
+pub mod picture;
 pub mod record;
 pub mod standing;
 pub mod state;

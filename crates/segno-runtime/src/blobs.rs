@@ -3,6 +3,7 @@
 //! Responsible for: both directions. Must not: change anything else; a blob that is missing or damaged
 //! becomes a sentence that says so, because a request must go on.
 
+use crate::picture;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use segno_model::context::{Context, ContextMessage, Shared, Target, state_rule};
@@ -46,7 +47,10 @@ pub(crate) async fn store_large<L: SessionLog>(
                     && encoded.len() > limit
                     && let Ok(bytes) = STANDARD.decode(encoded)
                 {
-                    *data = Text::Blob(log.put_blob(&bytes, "").await?);
+                    // Its size stays known, because its tokens follow from that.
+                    let size = picture::header(encoded).map(|(_, size)| size.to_string());
+                    let head = size.unwrap_or_default();
+                    *data = Text::Blob(log.put_blob(&bytes, &head).await?);
                 }
             }
             Block::Unknown => {}

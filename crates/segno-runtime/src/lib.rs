@@ -16,6 +16,7 @@ pub mod import;
 mod inbox;
 mod limits;
 mod model;
+pub mod picture;
 mod recovery;
 mod refusal;
 mod retry;

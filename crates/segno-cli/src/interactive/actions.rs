@@ -339,7 +339,8 @@ impl Interactive<'_> {
         let (totals, usage) = (now.totals, now.totals.usage);
         let at_least = if totals.unknown > 0 { "≥ " } else { "" };
         let records = session.records();
-        let tokens = context::estimate(&records, session.state().tip()).tokens;
+        let (tip, model) = (session.state().tip(), Some(&self.choice.model));
+        let tokens = context::estimate_for(&records, tip, model, None).tokens;
         let path = self.engine.stores.files.log_path(session.id()).ok();
         let said = path.as_ref().map_or_else(
             || "nothing yet; it is written with the first prompt".to_owned(),

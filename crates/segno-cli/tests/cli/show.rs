@@ -3,8 +3,8 @@
 use super::desk::{Desk, START, id, lines};
 use segno_model::Body;
 use segno_model::record::{
-    AssistantBlock, AssistantMessage, Label, Message, Run, RunEnd, RunState, StopReason, Tip,
-    UserMessage,
+    AssistantBlock, AssistantMessage, BlobRef, Block, Environment, Label, Message, ModelChange,
+    ModelRef, Run, RunEnd, RunState, StopReason, Text, Tip, ToolFact, UserMessage,
 };
 use segno_testkit::sessions::{
     self, Shape, action, answer, call, every_kind, model, prompt, reply, result, summary,
@@ -89,6 +89,37 @@ fn the_context_is_shown_with_its_reasons() {
     let rules: Vec<&str> =
         json["trace"].as_array().unwrap().iter().map(|r| r["rule"].as_str().unwrap()).collect();
     assert!(rules.contains(&"summary") && rules.contains(&"on-path"), "{rules:?}");
+}
+
+/// Covers: G6. The tools and the images are parts of their own; images count by their size, as this model counts them.
+#[test]
+fn tools_and_images_are_in_the_ledger() {
+    let desk = Desk::new();
+    let tool = |name: &str, bytes| ToolFact { name: name.into(), sha256: "ab".repeat(32), bytes };
+    let environment = Environment {
+        cwd: "/p".into(),
+        tools: vec![tool("read", 900), tool("bash", 1_500)],
+        system: Some(BlobRef { blob: "cd".repeat(32), bytes: 800, head: String::new() }),
+        ..Environment::default()
+    };
+    let image = |head: &str| Block::Image {
+        media_type: "image/png".into(),
+        data: Text::Blob(BlobRef { blob: "ef".repeat(32), bytes: 90_000, head: head.into() }),
+    };
+    let content = vec![Block::text("which is larger?"), image("1000x600"), image("")];
+    let change = |id: &str| {
+        let model = ModelRef::new("some", id);
+        Body::Model(ModelChange { model, chosen: true, base_url: None })
+    };
+    let asked = message(Message::User(UserMessage { content, ..UserMessage::default() }));
+    let environment = Body::Environment(Box::new(environment));
+    desk.session(1, vec![change("claude-sonnet-4-5"), environment, asked]);
+    insta::assert_snapshot!(desk.run(&["show", "--context"]).all());
+    let parts = || desk.run(&["show", "--context", "--json"]).json()["ledger"]["parts"].clone();
+    let (tools, images) = (parts()["tools"].clone(), parts()["images"].clone());
+    assert_eq!((tools, images), (600.into(), (800 + 1_200).into()));
+    desk.append(&id(1), START + 9_000, vec![change("gpt-4o")]);
+    assert_eq!(parts()["images"], 85 + 4 * 170 + 1_200);
 }
 
 fn branched(desk: &Desk) {

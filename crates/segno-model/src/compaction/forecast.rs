@@ -42,7 +42,8 @@ impl<R: Borrow<Record>> Outlook<'_, R> {
     /// The next request's size.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
-        let mut estimate = context::estimate_for(self.records, self.tip, self.target);
+        let mut estimate =
+            context::estimate_for(self.records, self.tip, Some(self.model), self.target);
         if estimate.measured_at.is_none() {
             estimate.tokens = estimate.tokens.saturating_add(self.fixed);
         }

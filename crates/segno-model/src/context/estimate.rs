@@ -11,15 +11,14 @@ use super::{
 };
 use crate::id::{Pos, Seq};
 use crate::line::Record;
+use crate::picture;
 use crate::record::{
-    AssistantBlock, AssistantMessage, BlobRef, Block, Body, Message, Native, Text,
+    AssistantBlock, AssistantMessage, BlobRef, Block, Body, Message, ModelRef, Native, Text,
 };
 use std::borrow::Borrow;
 
 /// So many quarters of a token count as one.
 const QUARTERS: u64 = 4;
-/// Tokens of an image, whatever its size.
-const IMAGE_TOKENS: u64 = 1_200;
 /// Tokens of a message's own structure.
 const MESSAGE_TOKENS: u64 = 4;
 /// No record can claim more than this, so that no sum of claims overflows.
@@ -40,14 +39,16 @@ pub struct Estimate {
 /// compaction, and with no edit since of what it saw; what was pruned since is taken off.
 #[must_use]
 pub fn estimate<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Estimate {
-    estimate_for(records, tip, None)
+    estimate_for(records, tip, None, None)
 }
 
-/// The same for this target, which may be sent a provider's own state in place of a summary.
+/// The same for this model, by which images count, and for this target, which may be sent a provider's own state
+/// in place of a summary.
 #[must_use]
 pub fn estimate_for<R: Borrow<Record>>(
     records: &[R],
     tip: Option<Pos>,
+    model: Option<&ModelRef>,
     target: Option<&Target>,
 ) -> Estimate {
     let parts = Parts::new(records, tip);
@@ -68,10 +69,10 @@ pub fn estimate_for<R: Borrow<Record>>(
         _ => true,
     };
     let Some((at, tokens)) = parts.last_usage(saw_the_same) else {
-        return Estimate { tokens: estimate_messages(&messages), measured_at: None };
+        return Estimate { tokens: estimate_messages_for(&messages, model), measured_at: None };
     };
-    let guessed = estimate_messages(&messages[after(&messages, at)..]);
-    let tokens = tokens.saturating_sub(parts.pruned_since(at)) + guessed;
+    let guessed = estimate_messages_for(&messages[after(&messages, at)..], model);
+    let tokens = tokens.saturating_sub(parts.pruned_since(at, model)) + guessed;
     Estimate { tokens, measured_at: Some(at) }
 }
 
@@ -89,7 +90,7 @@ fn after(messages: &[ContextMessage], at: Seq) -> usize {
 
 impl Parts<'_> {
     /// Guessed tokens of old outputs that the reply `at` saw and that are left out by now.
-    fn pruned_since(&self, at: Seq) -> u64 {
+    fn pruned_since(&self, at: Seq, model: Option<&ModelRef>) -> u64 {
         let since = self.records.iter().rev().take_while(|record| record.seq() > at);
         let freed = since.filter_map(|record| {
             let Body::ContextEdit(edit) = record.body() else { return None };
@@ -98,7 +99,7 @@ impl Parts<'_> {
             }
             let target = self.records.binary_search_by_key(&edit.target, |r| r.seq()).ok()?;
             let result = super::results::result_of(self.records[target])?;
-            Some(blocks(&result.content).saturating_sub(blocks(&edit.content)))
+            Some(blocks(&result.content, model).saturating_sub(blocks(&edit.content, model)))
         });
         freed.sum()
     }
@@ -131,33 +132,39 @@ fn reported(record: &Record) -> Option<(Seq, u64, &AssistantMessage)> {
 /// Guesses the tokens of some content from its bytes.
 #[must_use]
 pub fn estimate_blocks(content: &[Block]) -> u64 {
-    blocks(content)
+    blocks(content, None)
 }
 
 /// Guesses the tokens of some messages from their bytes.
 #[must_use]
 pub fn estimate_messages(messages: &[ContextMessage]) -> u64 {
-    messages.iter().map(tokens_of).sum()
+    estimate_messages_for(messages, None)
 }
 
-pub(super) fn tokens_of(message: &ContextMessage) -> u64 {
+/// The same, with images as this model counts them.
+#[must_use]
+pub fn estimate_messages_for(messages: &[ContextMessage], model: Option<&ModelRef>) -> u64 {
+    messages.iter().map(|message| tokens_of(message, model)).sum()
+}
+
+pub(super) fn tokens_of(message: &ContextMessage, model: Option<&ModelRef>) -> u64 {
     match message {
-        ContextMessage::User { content, .. } => MESSAGE_TOKENS + blocks(content),
+        ContextMessage::User { content, .. } => MESSAGE_TOKENS + blocks(content, model),
         ContextMessage::Assistant(turn) => of_reply(turn),
         ContextMessage::Results(results) => {
-            results.iter().map(|r| MESSAGE_TOKENS + blocks(&r.content)).sum()
+            results.iter().map(|r| MESSAGE_TOKENS + blocks(&r.content, model)).sum()
         }
         ContextMessage::State(state) => state.tokens,
     }
 }
 
 /// Guesses the tokens of a provider's own items by their texts, whatever those are called. Encrypted ones count
-/// like others; an image in a URL of its own counts as one.
+/// like others; an image in a URL of its own counts as one of unknown size.
 #[must_use]
 pub fn estimate_native(native: &Native) -> u64 {
     fn texts(value: &serde_json::Value) -> u64 {
         match value {
-            serde_json::Value::String(text) if text.starts_with("data:") => IMAGE_TOKENS,
+            serde_json::Value::String(text) if text.starts_with("data:") => picture::UNKNOWN_TOKENS,
             serde_json::Value::String(text) => estimate_text(text),
             serde_json::Value::Array(all) => all.iter().map(texts).sum(),
             serde_json::Value::Object(all) => all.values().map(texts).sum(),
@@ -168,19 +175,19 @@ pub fn estimate_native(native: &Native) -> u64 {
     serde_json::from_str(items).map_or_else(|_| estimate_text(items), |value| texts(&value))
 }
 
-fn blocks(blocks: &[Block]) -> u64 {
-    let (words, images) = split_blocks(blocks);
+fn blocks(blocks: &[Block], model: Option<&ModelRef>) -> u64 {
+    let (words, images) = split_blocks(blocks, model);
     words + images
 }
 
-/// The tokens of texts, and of images.
-pub(super) fn split_blocks(blocks: &[Block]) -> (u64, u64) {
+/// The tokens of texts, and of images as this model counts them.
+pub(super) fn split_blocks(blocks: &[Block], model: Option<&ModelRef>) -> (u64, u64) {
     let (mut words, mut images) = (0, 0);
     for block in blocks {
         match block {
             Block::Text { text: Text::Inline(text) } => words += estimate_text(text),
             Block::Text { text: Text::Blob(blob) } => words += of_blob(blob),
-            Block::Image { .. } => images += IMAGE_TOKENS,
+            Block::Image { data, .. } => images += picture::tokens(data, model),
             Block::Unknown => {}
         }
     }
@@ -263,7 +270,7 @@ impl Context {
                 ContextMessage::Results(_) => at,
             };
             if let Some(seq) = at {
-                *tokens.entry(seq).or_insert(0) += tokens_of(message);
+                *tokens.entry(seq).or_insert(0) += tokens_of(message, None);
             }
         }
         tokens

@@ -5,6 +5,7 @@
 use super::estimate::{is_notice, of_reply, split_blocks, tokens_of};
 use super::{Context, ContextMessage};
 use crate::id::Seq;
+use crate::record::ModelRef;
 use serde::Serialize;
 
 /// Guessed tokens by kind of content.
@@ -41,9 +42,9 @@ impl Ledger {
 }
 
 impl Context {
-    /// What it is made of. The trace says which record is a summary and which is kept.
+    /// What it is made of, with images as `model` counts them. The trace says which record is a summary and which is kept.
     #[must_use]
-    pub fn ledger(&self) -> Ledger {
+    pub fn ledger(&self, model: Option<&ModelRef>) -> Ledger {
         let rule = |seq: &Seq| {
             let row = self.trace.binary_search_by_key(seq, |row| row.seq).ok()?;
             Some(self.trace[row].rule)
@@ -51,23 +52,24 @@ impl Context {
         let mut ledger = Ledger::default();
         for message in &self.messages {
             match message {
-                notice if is_notice(notice) => ledger.user += tokens_of(notice),
+                notice if is_notice(notice) => ledger.user += tokens_of(notice, model),
                 ContextMessage::User { seq, content } => {
-                    let (words, images) = split_blocks(content);
+                    let (words, images) = split_blocks(content, model);
                     ledger.images += images;
-                    let words = words + tokens_of(message) - (words + images);
+                    let words = words + tokens_of(message, model) - (words + images);
                     match rule(seq) {
                         Some("summary") => ledger.summary += words,
                         Some("kept") => ledger.kept += words,
                         _ => ledger.user += words,
                     }
                 }
-                ContextMessage::State(_) => ledger.state += tokens_of(message),
+                ContextMessage::State(_) => ledger.state += tokens_of(message, model),
                 ContextMessage::Assistant(turn) => ledger.replies += of_reply(turn),
                 ContextMessage::Results(results) => {
-                    let images: u64 = results.iter().map(|r| split_blocks(&r.content).1).sum();
+                    let images: u64 =
+                        results.iter().map(|r| split_blocks(&r.content, model).1).sum();
                     ledger.images += images;
-                    ledger.results += tokens_of(message) - images;
+                    ledger.results += tokens_of(message, model) - images;
                 }
             }
         }

@@ -24,8 +24,8 @@ mod state;
 pub use boundary::{Boundary, Budget, choose_boundary};
 pub use edit::{EDIT_RULES, EditEffect, EditFacts, EditRule, edit_effect};
 pub use estimate::{
-    Estimate, estimate, estimate_blocks, estimate_for, estimate_messages, estimate_native,
-    estimate_text,
+    Estimate, estimate, estimate_blocks, estimate_for, estimate_messages, estimate_messages_for,
+    estimate_native, estimate_text,
 };
 pub use ledger::Ledger;
 pub use rule::{RULES, Rule};

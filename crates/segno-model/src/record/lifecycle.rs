@@ -343,6 +343,9 @@ pub struct ToolFact {
     pub name: String,
     /// SHA-256 of its description and parameters.
     pub sha256: String,
+    /// Bytes of its name, description and parameters; 0 where an earlier version did not say.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bytes: u64,
 }
 
 /// `compaction`: started, failed or done. Only a done one is a node.

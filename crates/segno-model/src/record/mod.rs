@@ -93,7 +93,7 @@ pub struct BlobRef {
     pub blob: String,
     /// How many bytes.
     pub bytes: u64,
-    /// The beginning, for people and for the context when the blob is gone.
+    /// The beginning, for people and for the context when the blob is gone; of an image its size (`1280x720`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub head: String,
 }

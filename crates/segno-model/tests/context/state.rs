@@ -97,7 +97,7 @@ fn a_usage_counts_for_whoever_saw_the_same() {
     let (own, other) = (target("m1", "s1"), target("m2", "s1"));
     let measured = |text: &str, target: &Target| {
         let session = Session::parse(text);
-        estimate_for(&session.records, session.tip(), Some(target)).measured_at
+        estimate_for(&session.records, session.tip(), None, Some(target)).measured_at
     };
     let by_own = format!("{STATED}\na %5000 fine");
     let by_other = format!("{STATED}\na @m2 %5000 fine");

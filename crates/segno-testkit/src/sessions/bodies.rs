@@ -204,7 +204,7 @@ fn settings_and_tree(node: Pos) -> Vec<Body> {
         cwd: "/home/user/elsewhere".into(),
         version: "0.0.0-test".into(),
         instructions: vec![InstructionFile { path: "AGENTS.md".into(), sha256: "ab".repeat(32) }],
-        tools: vec![ToolFact { name: "bash".into(), sha256: "cd".repeat(32) }],
+        tools: vec![ToolFact { name: "bash".into(), sha256: "cd".repeat(32), bytes: 900 }],
         project: Some(ProjectFacts { cwd: "/home/user/elsewhere".into(), ..Default::default() }),
         ..Default::default()
     };

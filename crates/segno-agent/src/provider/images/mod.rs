@@ -9,17 +9,12 @@ mod cache;
 mod scale;
 
 use super::sendable::{ImageTakes, left_out};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use image::{ImageFormat, ImageReader};
 use segno_model::Seq;
 use segno_model::context::ContextMessage;
+use segno_model::picture::Size;
 use segno_model::record::{Block, Text};
+use segno_runtime::picture;
 use std::borrow::Cow;
-use std::io::Cursor;
-
-/// How much of an image is looked at for its size first, as base64; some begin with long remarks.
-const HEAD: usize = 64 * 1024;
 
 /// Whether a provider takes an image as it is.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,7 +29,7 @@ pub(super) enum Judged {
 
 /// Judges an image by its header.
 pub(super) fn judge(media_type: &str, base64: &str, takes: &ImageTakes) -> Judged {
-    let Some((actual, width, height)) = header(base64) else {
+    let Some((actual, size)) = header(base64) else {
         return Judged::Unfit("it is damaged, or no image of a known kind".to_owned());
     };
     if !takes.types.contains(&actual) {
@@ -44,39 +39,19 @@ pub(super) fn judge(media_type: &str, base64: &str, takes: &ImageTakes) -> Judge
         let (is, most) = (base64.len() / 1024, takes.base64_bytes / 1024);
         return Judged::Unfit(format!("it has {is} KiB, and {most} are taken"));
     }
-    if width.max(height) > takes.side {
-        return Judged::Unfit(format!(
-            "it has {width}x{height} pixels, and {} are taken",
-            takes.side
-        ));
+    if size.width.max(size.height) > takes.side {
+        return Judged::Unfit(format!("it has {size} pixels, and {} are taken", takes.side));
     }
     if actual == media_type { Judged::Fits } else { Judged::Mistyped(actual) }
 }
 
-/// Type, width and height by an image's own bytes.
-fn header(base64: &str) -> Option<(&'static str, u32, u32)> {
+/// Type and size by an image's own bytes, all of which must be base64.
+fn header(base64: &str) -> Option<(&'static str, Size)> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
     if base64.is_empty() || !base64.len().is_multiple_of(4) || !base64.bytes().all(legal) {
         return None;
     }
-    let read = |base64: &str| {
-        let bytes = STANDARD.decode(base64).ok()?;
-        let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok()?;
-        let actual = media_type(reader.format()?)?;
-        let (width, height) = reader.into_dimensions().ok()?;
-        Some((actual, width, height))
-    };
-    base64.get(..HEAD).and_then(read).or_else(|| read(base64))
-}
-
-fn media_type(format: ImageFormat) -> Option<&'static str> {
-    match format {
-        ImageFormat::Png => Some("image/png"),
-        ImageFormat::Jpeg => Some("image/jpeg"),
-        ImageFormat::Gif => Some("image/gif"),
-        ImageFormat::WebP => Some("image/webp"),
-        _ => None,
-    }
+    picture::header(base64)
 }
 
 /// What an image becomes for a provider.

@@ -2,13 +2,14 @@
 //!
 //! Responsible for: one pure function. Must not: cache, or know a provider's name.
 
-use super::{Fitted, Judged, judge, media_type};
+use super::{Fitted, Judged, judge};
 use crate::provider::sendable::ImageTakes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{DynamicImage, ImageDecoder as _, ImageError, ImageFormat, ImageReader, Limits, Rgb};
+use segno_runtime::picture::media_type;
 use std::io::Cursor;
 
 /// No image with a longer side is opened.

@@ -5,7 +5,10 @@
 use super::*;
 use crate::provider::sendable::Takes;
 use crate::provider::wire::Wire;
-use image::{DynamicImage, RgbImage, RgbaImage};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use image::{DynamicImage, ImageFormat, RgbImage, RgbaImage};
+use std::io::Cursor;
 
 fn bytes(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());
@@ -39,10 +42,10 @@ fn show(base64: &str, takes: &ImageTakes) -> String {
         Fitted::AsIs => "as it is".to_owned(),
         Fitted::Left(why) => why.to_owned(),
         Fitted::Copy { media_type, base64 } => {
-            let (actual, width, height) = header(&base64).expect("an image");
+            let (actual, size) = header(&base64).expect("an image");
             assert_eq!(actual, media_type);
             assert_eq!(judge(media_type, &base64, takes), Judged::Fits);
-            format!("{media_type} {width}x{height}")
+            format!("{media_type} {size}")
         }
     }
 }

@@ -16,7 +16,7 @@ use segno_model::compaction::Native;
 use segno_model::context::{
     self, Context, ContextMessage, IN_STATE, RULES, StateRule, Target, TraceRow, state_rule,
 };
-use segno_model::record::AssistantBlock;
+use segno_model::record::{AssistantBlock, ModelRef};
 use segno_model::store::{SessionStore as _, Snapshot};
 use segno_model::{Record, SessionId};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub(super) async fn show(
     screen.lines(state_line(&context, used));
     screen.line("");
     let columns = screen.look().columns;
-    screen.lines(messages(&context).lines(columns));
+    screen.lines(messages(&context, in_force.model.as_ref()).lines(columns));
     screen.line("");
     screen.lines(reasons(records, &context.trace).lines(columns));
     Ok(())
@@ -108,7 +108,7 @@ pub(super) fn show_other(
     screen.lines(doubts(context));
     screen.line("");
     let columns = screen.look().columns;
-    screen.lines(messages(context).lines(columns));
+    screen.lines(messages(context, None).lines(columns));
     screen.line("");
     screen.lines(reasons(records, &context.trace).lines(columns));
 }
@@ -147,7 +147,7 @@ fn doubts(context: &Context) -> Vec<Text> {
 }
 
 /// Who says what, in the order in which it is sent.
-fn messages(context: &Context) -> Table {
+fn messages(context: &Context, model: Option<&ModelRef>) -> Table {
     let columns = vec![
         Column::left("ROLE"),
         Column::right("RECORD"),
@@ -156,7 +156,7 @@ fn messages(context: &Context) -> Table {
     ];
     let mut table = Table::new(columns);
     for message in &context.messages {
-        let tokens = context::estimate_messages(std::slice::from_ref(message));
+        let tokens = context::estimate_messages_for(std::slice::from_ref(message), model);
         for (role, seq, text) in parts(message) {
             let seq = seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
             table.row([

@@ -20,6 +20,8 @@ pub(super) struct Outlook {
     measured_at: Option<u64>,
     /// The system prompt, where its size is known.
     system: u64,
+    /// The definitions of the tools, where they are known.
+    tools: u64,
     ledger: Ledger,
     window: Window,
     measure: Measure,
@@ -38,8 +40,10 @@ impl Outlook {
     ) -> Self {
         let in_force = &snapshot.state.in_force;
         let model = in_force.model.clone().unwrap_or_else(|| ModelRef::new("", ""));
-        let system = in_force.environment.as_ref().and_then(|e| e.system.as_ref());
-        let system = system.map_or(0, |blob| blob.bytes / 4);
+        let environment = in_force.environment.as_ref();
+        let system = environment.and_then(|e| e.system.as_ref()).map_or(0, |blob| blob.bytes / 4);
+        let tools = environment.map_or(&[][..], |e| &e.tools);
+        let tools = tools.iter().map(|tool| tool.bytes.min(u64::from(u32::MAX)) / 4).sum();
         let outlook = compaction::Outlook {
             records: &snapshot.active.records,
             tip: snapshot.state.tip(),
@@ -47,14 +51,14 @@ impl Outlook {
             last: in_force.last_compaction.as_ref(),
             model: &model,
             target,
-            fixed: system,
+            fixed: system + tools,
         };
         let (window, settings) = (config.window(&model), config.compaction.settings());
         let context::Estimate { tokens, measured_at } = outlook.estimate();
         let measure = outlook.forecast(settings, window).measure;
         let row = measure.facts(settings.auto).row();
-        let (label, next, ledger) = (row.label, row.then, context.ledger());
-        Self { tokens, measured_at, system, ledger, window, measure, settings, label, next }
+        let (label, next, ledger) = (row.label, row.then, context.ledger(Some(&model)));
+        Self { tokens, measured_at, system, tools, ledger, window, measure, settings, label, next }
     }
 
     /// For people.
@@ -62,6 +66,7 @@ impl Outlook {
         let Ledger { summary, state, kept, user, replies, results, images } = self.ledger;
         let parts = [
             ("system prompt", self.system),
+            ("tools", self.tools),
             ("summary", summary),
             ("state", state),
             ("kept words", kept),
@@ -83,6 +88,9 @@ impl Outlook {
             Some(seq) => format!(
                 "counted from what the provider reported for record {seq}, tools included, and what came after"
             ),
+            None if self.tools > 0 => {
+                "guessed; nothing is reported for this context yet".to_owned()
+            }
             None => {
                 "guessed; nothing is reported for this context yet, and the tools are not in it"
                     .to_owned()
@@ -118,6 +126,7 @@ impl Outlook {
             "measured_at": self.measured_at,
             "parts": {
                 "system": self.system,
+                "tools": self.tools,
                 "summary": self.ledger.summary,
                 "state": self.ledger.state,
                 "kept": self.ledger.kept,
