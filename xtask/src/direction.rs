@@ -38,7 +38,7 @@ const NOTHING_ELSE: &[(&str, &[&str])] = &[
             "unicode-segmentation",
         ],
     ),
-    ("segno-runtime", &["base64", "futures-util", "serde_json", "thiserror", "tokio"]),
+    ("segno-runtime", &["base64", "futures-util", "imagesize", "serde_json", "thiserror", "tokio"]),
 ];
 
 /// What `cargo run` without a name means; the README says so.

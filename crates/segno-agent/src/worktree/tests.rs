@@ -479,8 +479,11 @@ async fn what_a_crash_left_is_listed() {
     assert_eq!(scene.worktrees.notes().unwrap(), (vec![], vec![]));
 }
 
+/// A name, what is done in the worktree and its repository, and the sentence.
+type Hidden = (&'static str, fn(&Path, &Path), &'static str);
+
 /// What happens in a worktree, and what it is kept for; status shows none of it.
-const HIDDEN: &[(&str, fn(&Path, &Path), &str)] = &[
+const HIDDEN: &[Hidden] = &[
     (
         "skip-worktree",
         |tree, _| {
