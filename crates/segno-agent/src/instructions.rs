@@ -30,10 +30,13 @@ pub struct Instruction {
 }
 
 /// Finds the instructions for `cwd`: from the repository's `root` (where there is one) down to the working
-/// directory, one file per directory, then the user's own file.
+/// directory, one file per directory, then the user's own file. What a project's link leads to outside of it is not
+/// read: it would go to the model's provider unasked.
 #[must_use]
 pub fn load(cwd: &Path, root: Option<&Path>, user: Option<&Path>) -> Vec<Instruction> {
-    let mut paths: Vec<PathBuf> = directories(cwd, root)
+    let directories = directories(cwd, root);
+    let top = directories.first().cloned().unwrap_or_default();
+    let mut paths: Vec<PathBuf> = directories
         .iter()
         .filter_map(|directory| NAMES.map(|n| directory.join(n)).into_iter().find(|p| p.is_file()))
         .collect();
@@ -45,12 +48,18 @@ pub fn load(cwd: &Path, root: Option<&Path>, user: Option<&Path>) -> Vec<Instruc
         if seen.contains(&real) {
             continue;
         }
-        let leads_to_secrets = crate::tool::is_secret_name(&real);
-        seen.push(real);
-        if leads_to_secrets {
-            found.push(unread(&path, "it leads to where credentials are kept"));
+        let own = user == Some(path.as_path());
+        let refused = if crate::tool::is_secret_name(&real) {
+            Some("it leads to where credentials are kept".to_owned())
+        } else {
+            let out = !own && !real.starts_with(&top);
+            out.then(|| format!("it leads out of the project, to {}", real.display()))
+        };
+        if let Some(why) = refused {
+            found.push(unread(&path, &why));
             continue;
         }
+        seen.push(real);
         let instruction = read(&path, MAX_FILE.min(room));
         room -= instruction.text.len().min(room);
         if !instruction.text.trim().is_empty() || instruction.note.is_some() {

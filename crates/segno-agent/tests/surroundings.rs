@@ -82,6 +82,20 @@ fn a_link_to_credentials_is_not_followed() {
     assert!(!system_prompt("/", "linux", &found).contains("PRIVATE"));
 }
 
+/// Nor anything else that lies outside of it; the user's own file may be a link. Covers: G17.
+#[test]
+fn a_link_out_of_the_project_is_not_followed() {
+    let (_keep, root) = tree(&[("else.md", "ELSE"), ("repo/docs/in.md", "IN"), ("repo/d/x", "")]);
+    symlink("../else.md", root.join("repo/AGENTS.md")).unwrap();
+    symlink("../docs/in.md", root.join("repo/d/AGENTS.md")).unwrap();
+    symlink("else.md", root.join("user.md")).unwrap();
+    let found = load(&root.join("repo/d"), Some(&root.join("repo")), Some(&root.join("user.md")));
+    let note = found[0].note.as_deref().unwrap_or_default();
+    assert!(note.contains("it leads out of the project, to "), "{found:?}");
+    assert_eq!(texts(&root.join("repo/d"), Some(&root.join("repo")), None), ["", "IN"]);
+    assert_eq!(texts(&root.join("repo"), None, Some(&root.join("else.md"))), ["", "ELSE"]);
+}
+
 #[test]
 fn odd_files_are_taken_or_said() {
     let (_keep, root) = tree(&[

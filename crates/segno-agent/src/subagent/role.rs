@@ -95,23 +95,21 @@ pub struct Roles {
 }
 
 impl Roles {
-    /// The directories in which roles are looked for, the first one that has a name wins: the project's
-    /// own, the user's own, and what the project keeps for Claude Code.
+    /// Reads the roles of a project and of its user, the first one that has a name wins: the project's own, the
+    /// user's own, and what the project keeps for Claude Code. What a project's links lead to outside of it is not
+    /// read: a role goes to the model's provider unasked. The general one is always there.
     #[must_use]
-    pub fn directories(root: &Path, user: Option<&Path>) -> Vec<PathBuf> {
-        let mut all = vec![root.join(".segno/agents")];
-        all.extend(user.map(Path::to_owned));
-        all.push(root.join(".claude/agents"));
-        all
-    }
-
-    /// Reads the roles of these directories. The general one is always there.
-    #[must_use]
-    pub fn load(directories: &[PathBuf]) -> Self {
+    pub fn load(root: &Path, user: Option<&Path>) -> Self {
         let mut roles = Self::default();
-        for directory in directories {
-            for path in files(directory) {
-                roles.take(&path);
+        let real = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let places = [
+            (Some(root.join(".segno/agents")), Some(real.as_path())),
+            (user.map(Path::to_owned), None),
+            (Some(root.join(".claude/agents")), Some(real.as_path())),
+        ];
+        for (directory, within) in places {
+            for path in directory.iter().flat_map(|directory| files(directory)) {
+                roles.take(&path, within);
             }
         }
         roles.roles.entry(GENERAL.to_owned()).or_insert_with(Role::general);
@@ -139,9 +137,9 @@ impl Roles {
         self.iter().map(line).collect()
     }
 
-    fn take(&mut self, path: &Path) {
+    fn take(&mut self, path: &Path, within: Option<&Path>) {
         let shown = path.display().to_string();
-        let bytes = match read(path) {
+        let bytes = match read(path, within) {
             Ok(bytes) => bytes,
             Err(why) => return self.notes.push(format!("{shown} is not used as a role: {why}")),
         };
@@ -168,8 +166,11 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+fn read(path: &Path, within: Option<&Path>) -> Result<Vec<u8>, String> {
     let real = path.canonicalize().map_err(|e| e.to_string())?;
+    if within.is_some_and(|within| !real.starts_with(within)) {
+        return Err(format!("it leads out of the project, to {}", real.display()));
+    }
     if crate::tool::is_secret_name(&real) {
         return Err("it leads to where credentials are kept".to_owned());
     }
@@ -448,12 +449,39 @@ mod tests {
         std::fs::write(dir.path().join("root/.claude/agents/big.md"), "x".repeat(70 << 10))
             .unwrap();
         let root = dir.path().join("root");
-        let roles = Roles::load(&Roles::directories(&root, Some(&user)));
+        let roles = Roles::load(&root, Some(&user));
         assert_eq!(roles.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["a", "c", GENERAL]);
         assert_eq!(roles.get("a").unwrap().prompt, "one");
         assert_eq!(roles.notes.len(), 3, "{:?}", roles.notes);
         assert!(roles.described().starts_with("\n- a: ours\n- c: c\n- general: "));
-        let none = Roles::load(&Roles::directories(Path::new("/nowhere"), None));
+        let none = Roles::load(Path::new("/nowhere"), None);
         assert_eq!(none.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), [GENERAL]);
+    }
+
+    /// Covers: G17. A link of the project's does not send what lies elsewhere to a provider; one of the user's is
+    /// the user's own doing.
+    #[test]
+    fn links_out_of_the_project_are_not_roles() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for folder in ["root/.segno/agents", "root/docs", "root/.claude", "user", "else"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        for (file, name) in [("else/out.md", "out"), ("root/docs/inner.md", "inner")] {
+            std::fs::write(at(file), format!("---\nname: {name}\ndescription: d\n---\nbody"))
+                .unwrap();
+        }
+        let link = |to: &str, from: &str| std::os::unix::fs::symlink(at(to), at(from)).unwrap();
+        link("else/out.md", "root/.segno/agents/out.md");
+        link("root/docs/inner.md", "root/.segno/agents/inner.md");
+        link("else", "root/.claude/agents");
+        let names = |roles: &Roles| roles.iter().map(|r| r.name.clone()).collect::<Vec<_>>();
+        let roles = Roles::load(&at("root"), Some(&at("user")));
+        assert_eq!(names(&roles), [GENERAL, "inner"]);
+        assert_eq!(roles.notes.len(), 2, "{:?}", roles.notes);
+        assert!(roles.notes.iter().all(|n| n.contains("it leads out of the project, to ")));
+        link("else/out.md", "user/out.md");
+        let roles = Roles::load(&at("root"), Some(&at("user")));
+        assert_eq!(names(&roles), [GENERAL, "inner", "out"]);
     }
 }

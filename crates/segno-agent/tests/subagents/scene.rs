@@ -280,7 +280,7 @@ impl Scene {
             models: self.models.clone(),
             worktrees: self.worktrees(),
         };
-        let roles = Roles::load(&Roles::directories(&self.cwd, None));
+        let roles = Roles::load(&self.cwd, None);
         let tools = Toolbox::new(ToolboxConfig {
             session: (parent.to_string(), "h".to_owned()),
             cwd: self.cwd.clone(),

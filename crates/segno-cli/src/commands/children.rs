@@ -15,12 +15,14 @@ use segno_model::record::{Attempt, Body};
 use segno_model::store::{ListedChild, Scanned, SessionStore as _, Snapshot};
 use segno_store::catalog::Row;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A child, as JSON.
 #[derive(Debug, Serialize)]
 struct Child {
     id: String,
+    /// The session that it belongs to, where that is another one: this session's origin.
+    of: Option<SessionId>,
     role: Option<String>,
     state: Standing,
     /// Why it cannot be continued, whatever else has changed.
@@ -49,6 +51,10 @@ pub async fn children(
         let own = told.get(listed.id.as_str()).cloned().unwrap_or_default();
         all.push(child(place, &parent, listed, own).await);
     }
+    for id in elsewhere(place, &parent)? {
+        let own = told.get(id.as_str()).cloned().unwrap_or_default();
+        all.push(origins(place, id, own).await);
+    }
     if args.json {
         screen.json(&serde_json::json!({"version": 1, "id": parent, "children": all}));
         return Ok(ExitCode::Done);
@@ -60,6 +66,38 @@ pub async fn children(
         lines(child).into_iter().for_each(|line| screen.line(line));
     }
     Ok(ExitCode::Done)
+}
+
+/// The children that a session's log tells of and that are not below it: its origin's, and those that are gone.
+///
+/// # Errors
+/// When the session cannot be read.
+pub(super) fn elsewhere(place: &Workplace, parent: &SessionId) -> Result<Vec<SessionId>, CliError> {
+    let mut named = BTreeSet::new();
+    let mut visit = |step| {
+        if let Scanned::Record(record) = step
+            && let Body::Child(child) = record.body()
+            && let Ok(id) = SessionId::parse(&child.child)
+        {
+            named.insert(id);
+        }
+        true
+    };
+    place.stores.files.scan_now(parent, &mut visit)?;
+    for own in place.stores.files.children_now(parent)? {
+        named.remove(&own.id);
+    }
+    Ok(named.into_iter().collect())
+}
+
+/// A child that is not below this session: where it is, or that it is nowhere.
+async fn origins(place: &Workplace, id: SessionId, attempts: Vec<Attempt>) -> Child {
+    let found = place.stores.files.read(&id).await;
+    let launch = found.ok().and_then(|found| found.header.launch.clone());
+    let of = launch.map(|launch| launch.parent.clone());
+    let listed = ListedChild { id, bytes: 0, held: false, is_link: false };
+    let parent = of.clone().unwrap_or_else(|| listed.id.clone());
+    Child { of, ..child(place, &parent, listed, attempts).await }
 }
 
 /// The attempts that the parent's log tells of, by child.
@@ -111,6 +149,7 @@ async fn child(
     let entry = entry(row, listed.held);
     Child {
         id: listed.id.to_string(),
+        of: None,
         role,
         state: entry.standing,
         code: launch.as_ref().err().map(Unusable::code),
@@ -142,6 +181,11 @@ fn lines(child: &Child) -> Vec<Text> {
             &format!("  {}, {}", plural(child.attempts.len(), "attempt"), used.phrase()),
         ),
     ];
+    if let Some(of) = &child.of {
+        let said =
+            format!("  of {of}, which this session was forked from; continuing it copies it");
+        out.push(Text::line(Tone::Dim, &said));
+    }
     if let Some(problem) = &child.problem {
         out.push(Text::line(
             Tone::Warning,

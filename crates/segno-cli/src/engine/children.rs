@@ -80,7 +80,7 @@ impl Engine {
         let here = self.project.root.as_deref().unwrap_or(&self.cwd);
         let root = self.roles_at.as_deref().unwrap_or(here);
         let user = self.stores.home.config.with_file_name("agents");
-        Roles::load(&Roles::directories(root, Some(&user)))
+        Roles::load(root, Some(&user))
     }
 
     /// The subagents of a session.

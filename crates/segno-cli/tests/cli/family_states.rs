@@ -155,7 +155,7 @@ impl Process {
             servers: None,
             asker: None,
         });
-        let roles = Roles::load(&Roles::directories(&self.cwd, None));
+        let roles = Roles::load(&self.cwd, None);
         let tools = tools.with_subagents(Family::new(home, parent_id(), roles));
         Agent::new(session, tools, around(&self.cwd), world())
     }

@@ -286,6 +286,10 @@ fn a_person_goes_on_with_a_child() {
     assert!(after.contains(r#""name":"segno.allow_drift","data":["agent-drift"]"#), "{after}");
 }
 
+fn header_of(place: &Place, id: &SessionId) -> segno_model::record::Header {
+    wait(place.store().read(id)).unwrap().header
+}
+
 /// A fork's copy of its origin's child is a child: below the fork, nobody's `last`, and so after it was moved.
 /// Covers: #140.
 #[test]
@@ -298,7 +302,13 @@ fn a_forks_copy_of_a_child_is_a_child() {
         assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
         ran
     };
+    let parent = header_of(&place, &child).launch.unwrap().parent.to_string();
     segno(&["fork", "last"]);
+    let listed = segno(&["children", "last", "--json"]).out;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let row = &listed["children"][0];
+    assert_eq!((row["id"].as_str(), row["of"].as_str()), (Some(child.as_str()), Some(&*parent)));
+    assert!(segno(&["children", "last"]).out.contains("which this session was forked from"));
     place.done(&["--permission", "all", "--continue", &format!("again {child}")]);
     let of = |fork: &str| -> serde_json::Value {
         let listed = segno(&["list", "--all", "--children", "--json"]).out;
@@ -309,8 +319,7 @@ fn a_forks_copy_of_a_child_is_a_child() {
     };
     let fork = children(&place).into_iter().map(|listed| listed.id).find(|id| *id != child);
     let copy = fork.unwrap().to_string();
-    let header = wait(place.store().read(&SessionId::parse(&copy).unwrap())).unwrap().header;
-    let origin = header.origin.unwrap();
+    let origin = header_of(&place, &SessionId::parse(&copy).unwrap()).origin.unwrap();
     assert_eq!(origin.of, child.as_str());
     let fork = origin.parent.unwrap().to_string();
     let told = |fork: &str| {
@@ -323,7 +332,9 @@ fn a_forks_copy_of_a_child_is_a_child() {
     };
     assert_eq!(told(&fork), copy);
     let file = place.file("fork.segno").display().to_string();
-    segno(&["export", &fork, "--format", "segno", "-o", &file]);
+    let exported = segno(&["export", &fork, "--format", "segno", "-o", &file]);
+    let missing = format!("not in it: subagent {child}");
+    assert!(exported.err.contains(&missing), "{exported:?}");
     segno(&["delete", &fork, "--yes"]);
     segno(&["import", &file]);
     assert_eq!(told(&fork), copy);

@@ -4,7 +4,7 @@
 
 use super::subject::Broken;
 use crate::args::ExportArgs;
-use crate::commands::Workplace;
+use crate::commands::{Workplace, children};
 use crate::error::{CliError, ExitCode};
 use crate::others::Target;
 use crate::terminal::table::plural;
@@ -54,5 +54,9 @@ pub(super) fn write(
         plural(packed.blobs, "large value"),
     )];
     notes.extend(packed.left_out.iter().map(|what| format!("not in it: {what}")));
+    let elsewhere = children::elsewhere(place, id).map_err(Broken::Read)?;
+    notes.extend(elsewhere.iter().map(|child| {
+        format!("not in it: subagent {child}, which is not below this session; `segno children {id}` tells more")
+    }));
     Ok(notes)
 }
