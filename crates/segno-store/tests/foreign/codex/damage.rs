@@ -43,7 +43,8 @@ fn numbers_of_lines_are_checked() {
     swapped.swap(10, 11);
     let view = read_lines(&swapped);
     assert_eq!(findings(&view)[..2], ["ordinal-gap@11", "ordinal-gap@12"]);
-    assert_eq!(said(&view).len(), whole.len());
+    // An echo that stands on the other side of what it repeats may be read as well.
+    assert!(whole.iter().all(|text| said(&view).contains(text)));
     let highest = lines[5].replace("\"ordinal\":5", &format!("\"ordinal\":{}", u64::MAX));
     astray[5] = &highest;
     assert_eq!(said(&read_lines(&astray)), whole);
