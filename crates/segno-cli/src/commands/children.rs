@@ -93,8 +93,7 @@ pub(super) fn elsewhere(place: &Workplace, parent: &SessionId) -> Result<Vec<Ses
 /// A child that is not below this session: where it is, or that it is nowhere.
 async fn origins(place: &Workplace, id: SessionId, attempts: Vec<Attempt>) -> Child {
     let found = place.stores.files.read(&id).await;
-    let launch = found.ok().and_then(|found| found.header.launch.clone());
-    let of = launch.map(|launch| launch.parent.clone());
+    let of = found.ok().and_then(|found| found.header.origin.as_ref()?.belongs_to());
     let listed = ListedChild { id, bytes: 0, held: false, is_link: false };
     let parent = of.clone().unwrap_or_else(|| listed.id.clone());
     Child { of, ..child(place, &parent, listed, attempts).await }

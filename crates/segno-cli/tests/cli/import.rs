@@ -79,7 +79,12 @@ fn message(message: &Value) -> Vec<String> {
         Some(results) => {
             results.iter().map(|r| format!("result {} {}", r["call_id"], r["content"])).collect()
         }
-        None => vec![format!("{role} {}", message["content"])],
+        None => {
+            // Thinking goes back to its maker only, and another model goes on here.
+            let mut content = message["content"].clone();
+            content.as_array_mut().unwrap().retain(|block| block["type"] != "thinking");
+            vec![format!("{role} {content}")]
+        }
     }
 }
 

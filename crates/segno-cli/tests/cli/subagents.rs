@@ -302,7 +302,7 @@ fn a_forks_copy_of_a_child_is_a_child() {
         assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
         ran
     };
-    let parent = header_of(&place, &child).launch.unwrap().parent.to_string();
+    let parent = header_of(&place, &child).origin.unwrap().of;
     segno(&["fork", "last"]);
     let listed = segno(&["children", "last", "--json"]).out;
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();

@@ -177,7 +177,7 @@ fn edits_in_force_are_loaded_from_wherever_they_are() {
     tip(&mut log, old);
     let loaded = load_bytes(&log.bytes);
     let edits = loaded.records.iter().filter(|r| matches!(r.body(), Body::ContextEdit(_)));
-    assert_eq!(ranges(edits.map(Record::seq)), "603");
+    assert_eq!(ranges(edits.map(Record::seq)), "603 606");
     assert_eq!(ranges(loaded.path.iter().rev().copied()), "1-2");
 }
 

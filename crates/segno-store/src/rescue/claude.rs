@@ -37,7 +37,8 @@ pub(super) struct Claude<'r> {
 
 impl<'r> Claude<'r> {
     pub(super) fn new(reading: &'r Reading) -> Self {
-        let kind = Kind { repeats_go_on: true, continues_others: true, fresh: uuid_of };
+        let kind =
+            Kind { repeats_go_on: true, continues_others: true, finds_later: true, fresh: uuid_of };
         Self { reading, tree: Tree::new(kind), calls: Calls::default(), child: None }
     }
 

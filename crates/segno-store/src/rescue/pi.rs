@@ -48,7 +48,12 @@ enum Header {
 
 impl<'r> Pi<'r> {
     pub(super) fn new(reading: &'r Reading) -> Self {
-        let kind = Kind { repeats_go_on: false, continues_others: false, fresh: short_of };
+        let kind = Kind {
+            repeats_go_on: false,
+            continues_others: false,
+            finds_later: false,
+            fresh: short_of,
+        };
         Self {
             reading,
             tree: Tree::new(kind),

@@ -24,6 +24,8 @@ pub(super) struct Kind {
     pub(super) repeats_go_on: bool,
     /// Whether a first row may follow one of another file.
     pub(super) continues_others: bool,
+    /// Whether our reader hangs a row on one that comes later.
+    pub(super) finds_later: bool,
     /// An id that no row has, from a text that no other id was made from.
     pub(super) fresh: fn(&str) -> String,
 }
@@ -207,11 +209,11 @@ impl Tree {
         for waiting in std::mem::take(&mut self.waiting) {
             let Waiting { at, span, id, parent, target, mut rule } = waiting;
             // A parent that comes later is found by every agent, unless it leads back here.
-            if parent != id && self.rows.contains_key(&parent) {
-                if !self.leads_to(parent, id) {
-                    continue;
-                }
+            let comes_later = parent != id && self.rows.contains_key(&parent);
+            if comes_later && self.leads_to(parent, id) {
                 rule = Rule::Cycle;
+            } else if comes_later && self.kind.finds_later {
+                continue;
             }
             let target = target.map(|row| instead.get(&hash(&row)).cloned().unwrap_or(row));
             if let Some(row) = self.rows.get_mut(&id) {
@@ -220,6 +222,7 @@ impl Tree {
             draft.splice(&at, span, target.as_deref().map_or("null".to_owned(), quote));
             let what = match rule {
                 Rule::Cycle => "it follows itself, directly or through others",
+                _ if comes_later => "it names a parent that stands behind it",
                 _ => "it names a parent that is nowhere in the file",
             };
             draft.tell(rule, Some(&at), what);

@@ -61,7 +61,7 @@ fn content_that_cannot_be_carried_is_listed() {
     let row = |id: &str, parent: &str, kind: &str, content: Value| {
         let parent = Some(parent).filter(|parent| !parent.is_empty());
         let message = serde_json::json!({"role": kind, "id": "msg_1", "model": "claude-opus-5-5", "content": content});
-        serde_json::json!({"type": kind, "uuid": id, "parentUuid": parent, "sessionId": "c0de0001-1111-4111-8111-0000000000d0",
+        serde_json::json!({"type": kind, "uuid": id, "parentUuid": parent, "isSidechain": false, "sessionId": "c0de0001-1111-4111-8111-0000000000d0",
             "timestamp": "2026-03-02T10:00:00.000Z", "cwd": "/srv/x", "version": "2.1.300", "message": message})
         .to_string()
     };
