@@ -76,6 +76,8 @@ impl Places {
                 self.add(wire, is_users, pieces);
             }
             Wire::OpenAiResponses => self.0.extend(results.iter().map(|result| vec![seq(result)])),
+            // Nothing stands between what the user said before and what comes.
+            Wire::OpenAiChat if results.is_empty() => return is_users,
             Wire::OpenAiChat => {
                 self.0.extend(results.iter().map(|result| vec![seq(result)]));
                 let behind = behind();

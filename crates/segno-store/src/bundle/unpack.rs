@@ -66,7 +66,7 @@ impl<D: Disk> FileStore<D> {
         inspect(file)
     }
 
-    /// Brings in what of a file is whole, and of logs also what is cut; `inventory` is what [`inspect`] said.
+    /// Brings in what of a file is whole, and of logs also what is cut; `inventory` is what `inspect` said.
     /// Doing it again changes nothing. `at` is now.
     ///
     /// # Errors
