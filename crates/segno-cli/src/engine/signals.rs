@@ -29,6 +29,8 @@ struct Shared {
     turn: Mutex<Option<StopHandle>>,
     presses: AtomicU8,
     leaving: Arc<AtomicBool>,
+    /// Standard input was a terminal when it began; one that is gone does not say so any more.
+    had_terminal: bool,
     /// It leaves because its terminal is gone.
     hung_up: AtomicBool,
 }
@@ -58,13 +60,13 @@ impl Signals {
     }
 
     fn listen_with(needs_reader: bool) -> std::io::Result<Self> {
-        let signals = Self::default();
+        let had_terminal = std::io::stdin().is_terminal();
+        let signals = Self { shared: Arc::new(Shared { had_terminal, ..Shared::default() }) };
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
         let shared = Arc::clone(&signals.shared);
-        let had_terminal = std::io::stdin().is_terminal();
         tokio::spawn(async move {
             let mut look = tokio::time::interval(LOOK_EVERY);
             loop {
@@ -74,13 +76,14 @@ impl Signals {
                     _ = hangup.recv() => shared.hang_up(),
                     _ = continued.recv() => quiet::hush(),
                     _ = look.tick() => {
-                        let unread = needs_reader && reader_is_gone();
-                        if unread || had_terminal && terminal_is_gone() {
+                        if needs_reader && reader_is_gone() {
                             shared.leave(StopKind::Shutdown);
                         }
                     },
                 }
-                if shared.leaving.load(Ordering::SeqCst) && had_terminal && terminal_is_gone() {
+                // The closing may be seen before its signal arrives, or without one.
+                if shared.lost_terminal() {
+                    shared.hang_up();
                     return end_without_a_terminal(&shared).await;
                 }
             }
@@ -124,8 +127,7 @@ impl Signals {
     /// Whether its terminal was closed.
     #[must_use]
     pub fn is_hung_up(&self) -> bool {
-        self.shared.hung_up.load(Ordering::SeqCst)
-            || std::io::stdin().is_terminal() && terminal_is_gone()
+        self.shared.hung_up.load(Ordering::SeqCst) || self.shared.lost_terminal()
     }
 
     /// The flag behind [`Signals::is_leaving`], for the line editor.
@@ -173,6 +175,10 @@ async fn end_without_a_terminal(shared: &Shared) {
 impl Shared {
     fn turn(&self) -> std::sync::MutexGuard<'_, Option<StopHandle>> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lost_terminal(&self) -> bool {
+        self.had_terminal && terminal_is_gone()
     }
 
     fn interrupted(&self) {

@@ -248,17 +248,23 @@ fn the_last_reply_is_printed_once() {
     assert_eq!(both.matches("Working.").count(), 1, "{ran:?}");
 }
 
-/// Covers: G9. The documented exit code, whether a turn runs or not.
+/// Covers: G9. The documented exit code, whether a turn runs or not and whether a signal comes or not.
 #[test]
 fn a_closed_terminal_ends_with_its_exit_code() {
-    for busy in [false, true] {
+    for (busy, signalled) in [(false, true), (true, true), (false, false), (true, false)] {
         let place = Place::new(SCRIPT);
         let mut args = vec!["--model", "anthropic/demo", "--permission", "all"];
         args.extend(busy.then_some("work on it"));
         let begun = || place.until("it works", || !busy || place.file("begun").exists());
         let shown = if busy { "Working." } else { "Ctrl-D leaves" };
-        let code = Played::closed_at(Desk::command_at(&place, &args), shown, begun);
-        assert_eq!(code, 9, "busy: {busy}");
+        let mut command = Desk::command_at(&place, &args);
+        if !signalled {
+            // In a session of its own it has no controlling terminal, so nobody sends it a signal.
+            let around = ["sh", "-c", "trap '' HUP; exec setsid --wait \"$@\"", "sh"];
+            command.get_argv_mut().splice(0..0, around.map(Into::into));
+        }
+        let code = Played::closed_at(command, shown, begun);
+        assert_eq!(code, 9, "busy: {busy}, signalled: {signalled}");
         place.go();
     }
 }

@@ -4,7 +4,7 @@ use crate::notation::{Session, messages, model};
 use crate::state::target;
 use proptest::prelude::*;
 use segno_model::context::{self, Budget, CONTINUE_NOTICE, Context, ContextMessage};
-use segno_model::record::{AssistantBlock, Block, Text};
+use segno_model::record::{AssistantBlock, Block, Message, StopReason, Text};
 use segno_model::{Body, Pos, Record, state::State};
 use std::collections::HashSet;
 
@@ -207,11 +207,15 @@ fn as_call(block: &AssistantBlock) -> Option<&str> {
 /// The messages without the trailing notice, each as text; results that may still change are masked.
 fn settled(context: &Context) -> Vec<String> {
     let mut settled: Vec<String> = context.messages.iter().map(one).collect();
-    let notice = |m: &ContextMessage| matches!(m, ContextMessage::User { content, .. } if **content == [Block::text(CONTINUE_NOTICE)]);
-    if context.messages.last().is_some_and(notice) {
+    if context.messages.last().is_some_and(is_notice) {
         settled.pop();
     }
     settled
+}
+
+/// Whether this is the notice that is added where the model spoke last.
+fn is_notice(message: &ContextMessage) -> bool {
+    matches!(message, ContextMessage::User { content, .. } if **content == [Block::text(CONTINUE_NOTICE)])
 }
 
 fn one(message: &ContextMessage) -> String {
@@ -329,14 +333,14 @@ proptest! {
         };
         prop_assert!(!boundary.summarised.is_empty());
         let open: Vec<_> = before.unanswered.iter().map(|u| (u.call_seq, u.call_id.clone())).collect();
+        // What came behind the last whole reply stays whatever it costs: the model has not seen it.
+        let waits = waits(&before, &session);
         let after = compacted(session, &boundary);
         check_legal(&after)?;
         let still: Vec<_> = after.unanswered.iter().map(|u| (u.call_seq, u.call_id.clone())).collect();
         prop_assert!(open == still, "{:?} became {:?}", open, still);
         let told = context::estimate_messages(&after.messages);
-        // A prompt that waits for its reply stays whatever it costs.
-        let asks = matches!(before.messages.last(), Some(ContextMessage::User { .. }));
-        let bound = open.is_empty() && !asks;
+        let bound = open.is_empty() && !waits;
         prop_assert!(!bound || boundary.kept_tokens <= tail + 2 * words, "{told}");
     }
 }
@@ -360,6 +364,30 @@ proptest! {
             prop_assert_eq!(after, before);
         }
     }
+}
+
+/// Whether a prompt or a result came behind the last whole reply.
+fn waits(context: &Context, session: &Session) -> bool {
+    let record = |seq| session.records.iter().find(|r| r.seq() == seq);
+    let replies = context.messages.iter().filter_map(|message| match message {
+        ContextMessage::Assistant(turn) => record(turn.seq).filter(|r| is_whole_reply(r)),
+        _ => None,
+    });
+    let replied = replies.map(Record::seq).max().unwrap_or(0);
+    context.messages.iter().any(|message| match message {
+        ContextMessage::User { seq, .. } => *seq > replied && !is_notice(message),
+        ContextMessage::Results(_) => session.records.iter().any(|r| r.seq() > replied && is_result(r)),
+        _ => false,
+    })
+}
+
+fn is_result(record: &Record) -> bool {
+    matches!(record.body(), Body::Message(message) if matches!(&**message, Message::Tool(_)))
+}
+
+fn is_whole_reply(record: &Record) -> bool {
+    let Body::Message(message) = record.body() else { return false };
+    matches!(&**message, Message::Assistant(reply) if reply.stop != StopReason::Broken)
 }
 
 /// The context after a compaction with this boundary.
