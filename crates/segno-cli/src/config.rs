@@ -97,6 +97,23 @@ impl Config {
         self.windows().get(&model.to_string()).copied().unwrap_or_else(|| window(model))
     }
 
+    /// The first number with which nothing could be done.
+    fn no_number(&self) -> Option<String> {
+        let window = |(name, model): (&String, &ModelConfig)| {
+            let (context, output) = (model.context, model.output);
+            let fits = context.zip(output).is_none_or(|(all, reply)| reply < all);
+            let none = context == Some(0) || output == Some(0) || !fits;
+            none.then(|| format!("models.\"{name}\""))
+        };
+        let named = |none: bool, name: &str| none.then(|| name.to_owned());
+        let no_money = self.limits.spend.is_some_and(|usd| !(0.0..1e9).contains(&usd));
+        self.models
+            .iter()
+            .find_map(window)
+            .or_else(|| named(self.compaction.at.is_some_and(f64::is_nan), "compaction.at"))
+            .or_else(|| named(no_money, "limits.spend"))
+    }
+
     /// Whether it holds what others must not read.
     fn is_secret(&self) -> bool {
         let told =
@@ -244,6 +261,11 @@ pub fn read(path: &Path) -> Result<Config, CliError> {
         return Err(CliError::usage(format!("{} has a price that is none.", path.display()))
             .because(format!("[prices.\"{name}\"] is not what a model costs"))
             .next("Give `input` and `output` in US dollars for a million tokens, or `subscription = true`."));
+    }
+    if let Some(name) = config.no_number() {
+        return Err(CliError::usage(format!("{} has a number that is none.", path.display()))
+            .because(format!("`{name}` cannot be used"))
+            .next("Give windows in whole tokens from 1 on, with less for the reply than in all, a threshold from 0.1 to 1.0, and money from 0 on."));
     }
     let mode = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?.permissions().mode();
     if config.is_secret() && mode & 0o077 != 0 {
@@ -404,6 +426,14 @@ mod tests {
             ("[prices.x]\ninput = 1\n", 0o644, "a price that is none"),
             ("[prices.x]\ninput = -1\noutput = 1\n", 0o644, "a price that is none"),
             ("[prices.x]\ninput = 1\noutput = nan\n", 0o644, "a price that is none"),
+            ("[models.x]\ncontext = 1\n", 0o644, ""),
+            ("[models.x]\ncontext = 0\n", 0o644, "a number that is none"),
+            ("[models.x]\noutput = 0\n", 0o644, "a number that is none"),
+            ("[models.x]\ncontext = 9\noutput = 9\n", 0o644, "a number that is none"),
+            ("[compaction]\nat = nan\n", 0o644, "a number that is none"),
+            ("[limits]\nspend = 0.5\n", 0o644, ""),
+            ("[limits]\nspend = nan\n", 0o644, "a number that is none"),
+            ("[limits]\nspend = -1.0\n", 0o644, "a number that is none"),
             ("modle = \"x\"\n", 0o600, "cannot be understood"),
             ("model = \n", 0o600, "cannot be understood"),
         ];

@@ -193,7 +193,8 @@ fn show(
     let mut sessions: Vec<_> = survey.sessions.iter().collect();
     sessions.sort_by_key(|(id, bytes)| (std::cmp::Reverse(*bytes), id.clone()));
     let all = sessions.iter().map(|(_, bytes)| bytes).fold(0, |sum: u64, b| sum.saturating_add(*b));
-    let head = format!("{} take {}; the largest:", plural(sessions.len(), "session"), size(all));
+    let take = if sessions.len() == 1 { "takes" } else { "take" };
+    let head = format!("{} {take} {}; the largest:", plural(sessions.len(), "session"), size(all));
     screen.line(Text::line(Tone::Strong, &head));
     let mut largest = Table::new(vec![
         Column::left("SESSION").shrinks_to(13),

@@ -52,7 +52,10 @@ pub async fn show(
     match (args.raw, args.tree) {
         (Some(seq), _) => raw(&history, seq, place, args.json, screen)?,
         (None, true) => tree::show(&history, args.json, screen),
-        (None, false) => transcript::show(&history, args.at, args.json, screen),
+        (None, false) => match args.at {
+            Some(at) if !transcript::is_there(&history, at) => return Err(no_record(&history, at)),
+            at => transcript::show(&history, at, args.json, screen),
+        },
     }
     Ok(ExitCode::Done)
 }
@@ -110,13 +113,17 @@ fn raw(
     Ok(())
 }
 
+fn no_record(history: &History, seq: Seq) -> CliError {
+    CliError::new(ExitCode::NotFound, format!("There is no record {seq}."))
+        .because(format!("{} can be read", plural(history.records.len(), "record")))
+        .next(format!("`segno show {} --tree` shows their numbers.", history.id))
+}
+
 fn damaged_line(history: &History, seq: Seq, place: &Workplace) -> Result<Vec<u8>, CliError> {
     let at = history.findings.iter().find(|f| f.seq == Some(seq) && f.code == "altered");
     match at.and_then(|finding| finding.offset) {
         Some(offset) => Ok(line_at(place, &history.id, offset)?),
-        None => Err(CliError::new(ExitCode::NotFound, format!("There is no record {seq}."))
-            .because(format!("{} can be read", plural(history.records.len(), "record")))
-            .next(format!("`segno show {} --tree` shows their numbers.", history.id))),
+        None => Err(no_record(history, seq)),
     }
 }
 

@@ -17,7 +17,7 @@ fn room_is_made_only_of_what_is_named() {
 
     let ran = desk.run(&["prune", "--dry-run"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    for said in ["1 session take", "keep this", "trash", "blobs", "segno prune KIND"] {
+    for said in ["1 session takes", "keep this", "trash", "blobs", "segno prune KIND"] {
         assert!(ran.out.contains(said), "{said}: {ran:?}");
     }
     let ran = desk.run(&["prune", "blobs"]);

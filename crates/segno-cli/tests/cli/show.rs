@@ -185,6 +185,22 @@ fn raw_is_the_exact_line() {
     assert_eq!(line.as_bytes(), lines(&desk.bytes(&id(1)))[2].trim_ascii_end());
 }
 
+/// Covers: G3. What stands around a record, and a number that no record has.
+#[test]
+fn a_record_is_shown_with_what_stands_around_it() {
+    let desk = Desk::new();
+    rich(&desk);
+    let last = lines(&desk.bytes(&id(1))).len() - 1;
+    for (at, code) in [(1, 0), (last, 0), (last + 1, 6), (99_999, 6)] {
+        for json in [&["--json"][..], &[]] {
+            let at = at.to_string();
+            let ran = desk.run(&[&["show", "last", "--at", &at], json].concat());
+            assert_eq!(ran.code, code, "{at} {json:?}: {ran:?}");
+            assert_eq!(ran.err.contains("There is no record"), code == 6, "{ran:?}");
+        }
+    }
+}
+
 /// Covers: G3, G5, G13, TT6. A damaged, a held and a half-written session can all be looked at.
 #[test]
 fn what_cannot_be_written_can_still_be_shown() {

@@ -376,7 +376,9 @@ fn waits(context: &Context, session: &Session) -> bool {
     let replied = replies.map(Record::seq).max().unwrap_or(0);
     context.messages.iter().any(|message| match message {
         ContextMessage::User { seq, .. } => *seq > replied && !is_notice(message),
-        ContextMessage::Results(_) => session.records.iter().any(|r| r.seq() > replied && is_result(r)),
+        ContextMessage::Results(_) => {
+            session.records.iter().any(|r| r.seq() > replied && is_result(r))
+        }
         _ => false,
     })
 }

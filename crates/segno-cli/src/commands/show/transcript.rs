@@ -74,6 +74,12 @@ fn edited(history: &History, seq: Seq) -> Option<Text> {
     Some(Text::line(Tone::Warning, &clean::line(&text)))
 }
 
+/// Whether there is anything to show at that number: a record, or one nearby where it is damaged.
+pub(super) fn is_there(history: &History, at: Seq) -> bool {
+    let last = history.records.last().map_or(0, Record::seq);
+    at <= last && !around(history, at).is_empty()
+}
+
 fn around(history: &History, at: Seq) -> Vec<&Record> {
     let near = |record: &&Record| record.seq().abs_diff(at) <= AROUND;
     history.records.iter().filter(near).filter(|r| r.is_node() || is_event(r)).collect()
