@@ -3,6 +3,7 @@
 //! Responsible for: their shape and help texts. Must not: decide anything.
 
 use clap::Args;
+use std::path::PathBuf;
 
 /// `segno keep`
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -22,6 +23,18 @@ pub struct KeepArgs {
     /// Put the files of SESSION back under their old names, where those are free
     #[arg(long, requires = "sessions", conflicts_with_all = ["all", "source"])]
     pub restore: bool,
+
+    /// List what the files of SESSION were before they were written again
+    #[arg(long, requires = "sessions", conflicts_with_all = ["all", "source", "restore"])]
+    pub versions: bool,
+
+    /// With --restore: an earlier version of a file, as --versions lists it: N, or NAME:N
+    #[arg(long = "version", id = "of_version", value_name = "VERSION", requires = "restore")]
+    pub version: Vec<String>,
+
+    /// With one --version: into this new file, and nothing else
+    #[arg(short, long, value_name = "FILE", requires = "of_version")]
+    pub output: Option<PathBuf>,
 
     /// Print JSON
     #[arg(long)]

@@ -4,6 +4,7 @@
 //! change anything of another agent but for new files where a person asked for them.
 
 mod restore;
+mod versions;
 
 use super::Workplace;
 use super::list::{project_at, source};
@@ -35,7 +36,7 @@ pub async fn keep(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    if args.restore {
+    if args.restore || args.versions {
         return restore::restore(args, place, screen).await;
     }
     let (sessions, mut trouble) = wanted(args, place).await?;

@@ -203,3 +203,134 @@ fn killed_runs_leave_what_the_next_one_completes() {
     let versions = machine.place.home().join("kept/versions");
     assert!(!versions.exists(), "it only grew");
 }
+
+/// Covers: G14, G17, #138. Its agent emptied the file, or wrote less into it, and that was kept since: what it was before is
+/// listed with a word, and put back or written elsewhere by it.
+#[test]
+fn earlier_versions_are_listed_and_put_back_by_their_words() {
+    let (machine, file) = with_session();
+    let whole = fs::read(&file).unwrap();
+    let none = machine.run(&["keep", "--versions", ID]);
+    assert_eq!(none.code, 6, "nothing is kept yet: {none:?}");
+    assert_eq!(machine.run(&["keep", ID]).code, 0);
+    let none = machine.out(&["keep", "--versions", ID]);
+    assert!(none.contains("no earlier version"), "{none}");
+    for bytes in [&whole[..whole.len() / 2], b""] {
+        fs::write(&file, bytes).unwrap();
+        assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    }
+    for word in [ID.to_owned(), format!("claude:{ID}"), file.display().to_string()] {
+        let listed = machine.run(&["keep", "--versions", &word, "--json"]);
+        same_shape("keep-versions", &example("keep-versions"), &listed.json());
+        let sizes: Vec<_> = listed.json()["sessions"][0]["versions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                (one["version"].as_str().unwrap().to_owned(), one["bytes"].as_u64().unwrap())
+            })
+            .collect();
+        let half = whole.len() as u64 / 2;
+        assert_eq!(sizes, [("1".into(), whole.len() as u64), ("2".into(), half)], "{word}");
+    }
+    let table = machine.out(&["keep", "--versions", ID]);
+    assert!(table.contains("VERSION") && table.contains("--version 2"), "{table}");
+    // The name is taken by the empty file, which is told with what can be done.
+    let taken = machine.run(&["keep", "--restore", ID, "--version", "1"]);
+    assert_eq!(taken.code, 10, "{taken:?}");
+    assert!(taken.out.contains("Move what is there away") && fs::read(&file).unwrap().is_empty());
+    let elsewhere = machine.user.join("mine.jsonl");
+    let elsewhere_is = elsewhere.display().to_string();
+    let write = ["keep", "--restore", ID, "--version", "1", "-o", &elsewhere_is];
+    let written = machine.run(&write);
+    assert!(written.code == 0 && written.out.contains("is written"), "{written:?}");
+    assert_eq!(fs::read(&elsewhere).unwrap(), whole);
+    assert_eq!(machine.run(&write).code, 10, "it is never written over");
+    fs::remove_file(&file).unwrap();
+    let newest = machine.run(&["keep", "--restore", ID]);
+    assert!(newest.code == 0 && newest.out.contains("--versions"), "{newest:?}");
+    assert!(fs::read(&file).unwrap().is_empty());
+    fs::remove_file(&file).unwrap();
+    let wrong = machine.run(&["keep", "--restore", ID, "--version", "7"]);
+    assert!(wrong.code == 6 && wrong.err.contains("--versions") && !file.exists(), "{wrong:?}");
+    let twice = machine.run(&["keep", "--restore", ID, "--version", "1", "--version", "2"]);
+    assert!(twice.code == 2 && !file.exists(), "{twice:?}");
+    let old = machine.run(&["keep", "--restore", ID, "--version", "1"]);
+    assert_eq!((old.code, fs::read(&file).unwrap()), (0, whole), "{old:?}");
+}
+
+/// Versions of files that belong to a session have the file's name in their words.
+#[test]
+fn versions_of_belongings_are_chosen_by_name() {
+    let machine = Machine::with(CLAUDE, &["42-subagents-before-fork"]);
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    let mut below = Vec::new();
+    each_file(&machine.user.join(CLAUDE), &mut |path| {
+        if path.to_string_lossy().contains("/subagents/") {
+            below.push(path.to_owned());
+        }
+    });
+    let before: Vec<_> = below.iter().map(|path| fs::read(path).unwrap()).collect();
+    for path in &below {
+        fs::write(path, "").unwrap();
+    }
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    let id = "c0de002a-1111-4111-8111-0000000000a0";
+    let listed = machine.run(&["keep", "--versions", id, "--json"]).json();
+    let versions = listed["sessions"][0]["versions"].as_array().unwrap().clone();
+    assert!(!versions.is_empty(), "{listed}");
+    for one in versions {
+        let (word, original) =
+            (one["version"].as_str().unwrap(), one["original"].as_str().unwrap());
+        assert!(word.ends_with(":1"), "{one}");
+        fs::remove_file(original).unwrap();
+        let restored = machine.run(&["keep", "--restore", id, "--version", word]);
+        assert_eq!(restored.code, 0, "{restored:?}");
+        let at = below.iter().position(|path| path == std::path::Path::new(original)).unwrap();
+        assert_eq!(fs::read(original).unwrap(), before[at], "{word}");
+    }
+}
+
+/// Covers: G17. Whatever has the name keeps it: the answer is always the refusal with its next step.
+#[test]
+fn nothing_that_has_the_name_is_replaced_or_read_for_ever() {
+    type Put = fn(&std::path::Path);
+    let cases: [(&str, Put); 7] = [
+        ("a link that leads nowhere", |path| {
+            std::os::unix::fs::symlink("/nowhere/at/all", path).unwrap();
+        }),
+        ("a link to itself", |path| {
+            std::os::unix::fs::symlink(path, path).unwrap();
+        }),
+        ("a folder", |path| {
+            fs::create_dir(path).unwrap();
+        }),
+        ("a pipe", |path| {
+            let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+            assert!(made.success());
+        }),
+        ("another file", |path| {
+            fs::write(path, "else").unwrap();
+        }),
+        ("an empty file", |path| {
+            fs::write(path, "").unwrap();
+        }),
+        ("a file instead of its folder", |path| {
+            fs::remove_dir(path.parent().unwrap()).unwrap();
+            fs::write(path.parent().unwrap(), "else").unwrap();
+        }),
+    ];
+    for (what, put) in cases {
+        let (machine, file) = with_session();
+        assert_eq!(machine.run(&["keep", ID]).code, 0);
+        fs::remove_file(&file).unwrap();
+        put(&file);
+        for word in [ID, &format!("claude:{ID}")] {
+            let said = machine.run(&["keep", "--restore", word]);
+            assert_eq!(said.code, 10, "{what}: {said:?}");
+            assert!(said.out.contains("Move what is there away"), "{what}: {said:?}");
+        }
+        let is_put_back = fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() > 4);
+        assert!(!is_put_back, "{what}");
+    }
+}

@@ -9,8 +9,10 @@
 
 mod copy;
 mod index;
+mod version;
 
 pub use index::Kept;
+pub use version::Version;
 
 use crate::disk::Disk;
 use crate::durable::create_dirs;
