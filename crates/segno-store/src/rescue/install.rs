@@ -23,19 +23,27 @@ impl Plan {
     /// When the file does not lie in such a folder, or cannot be written.
     pub fn install(&self, roots: &Roots) -> Result<Placed, RescueError> {
         let unplaced = |why: &str| RescueError::Unplaced { why: why.to_owned() };
-        let Some(from) = self.id.clone().filter(|id| !id.is_empty()) else {
+        let named = subagent(self.agent, &self.path);
+        let is_subagent = named.is_some();
+        let Some(from) = named.or_else(|| self.id.clone()).filter(|id| !id.is_empty()) else {
             return Err(unplaced("the session does not say its id"));
         };
         let Some(found) = found(&self.path, self.agent, roots) else {
             return Err(unplaced("the file does not lie where its agent keeps sessions"));
         };
-        let to = self.new_id(&from)?;
+        let mut to = self.new_id(&from)?;
+        if is_subagent {
+            // As its agent makes them: 17 digits.
+            to = to.chars().filter(char::is_ascii_hexdigit).take(17).collect();
+        }
         let name = new_name(self.agent, &self.path, &to);
         let name =
             name.ok_or_else(|| unplaced("its agent keeps a session in a folder, not in a file"))?;
         let path = found.path.parent().unwrap_or(Path::new(".")).join(name);
         let rename = Rename { from, to };
-        if self.agent == Agent::Claude {
+        if is_subagent {
+            take_facts(&found.path, &path)?;
+        } else if self.agent == Agent::Claude {
             take_along(&found, &path, &rename)?;
         }
         self.to_new_file_as(&path, Some(&rename))
@@ -127,6 +135,30 @@ fn take_along(session: &Located, to: &Path, rename: &Rename) -> Result<(), Rescu
     Ok(())
 }
 
+/// The id of a subagent's session of Claude Code, which is in its file's name.
+fn subagent(agent: Agent, path: &Path) -> Option<String> {
+    let stem = path.file_stem()?.to_str().filter(|_| agent == Agent::Claude)?;
+    Some(stem.strip_prefix("agent-")?.to_owned())
+}
+
+/// What is said of a subagent beside its session, for the copy too. What is there stays.
+fn take_facts(from: &Path, to: &Path) -> Result<(), RescueError> {
+    let (from, to) = (from.with_extension("meta.json"), to.with_extension("meta.json"));
+    let (Some(dir), Some(name)) = (to.parent(), to.file_name().and_then(OsStr::to_str)) else {
+        return Ok(());
+    };
+    let mut bytes = Vec::new();
+    let opened = match foreign::open_untouched(&from) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened,
+    };
+    opened
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|e| store_error("reading", &from, e))?;
+    TempFile::write(&RealDisk, dir, &bytes)?.link_free(name)?;
+    Ok(())
+}
+
 /// The session as its agent finds it.
 fn found(path: &Path, agent: Agent, roots: &Roots) -> Option<Located> {
     let path = path.canonicalize().ok()?;
@@ -138,6 +170,7 @@ fn found(path: &Path, agent: Agent, roots: &Roots) -> Option<Located> {
 fn new_name(agent: Agent, path: &Path, id: &str) -> Option<PathBuf> {
     let stem = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
     let name = match agent {
+        Agent::Claude if stem.starts_with("agent-") => format!("agent-{id}.jsonl"),
         Agent::Claude | Agent::Qwen => format!("{id}.jsonl"),
         // `rollout-<time>-<id>`, `session-<time>-<beginning of the id>`, `<time>_<id>`.
         Agent::Codex => format!("{}{id}.jsonl", stem.get(..stem.len().checked_sub(36)?)?),

@@ -2,7 +2,7 @@
 
 use crate::bench::{Copy, corpus, session};
 use segno_store::disk::{Disk, DiskFile, Writes};
-use segno_store::foreign::Roots;
+use segno_store::foreign::{Agent, Roots};
 use segno_store::rescue::{self, RescueError};
 use segno_testkit::sim_disk::SimDisk;
 use std::fs;
@@ -197,6 +197,41 @@ fn a_copy_takes_the_sessions_subagents_along() {
     let id = placed.file.file_stem().and_then(|id| id.to_str()).expect("it has one");
     assert!(text.contains(&format!("\"sessionId\":\"{id}\"")), "{text}");
     assert!(plan.install(&roots).expect("there is a place").was_there);
+}
+
+/// A subagent's session stays one: under a name by which its agent finds it, in its parent's folder, with what is said of it.
+#[test]
+fn a_copy_of_a_subagents_session_is_one() {
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join(".claude/projects/-srv-work-kiln");
+    let case = "cases/42-subagents-before-fork/c0de002a-1111-4111-8111-0000000000a0";
+    let below = folder.join("c0de002a-1111-4111-8111-0000000000a0/subagents");
+    fs::create_dir_all(&below).expect("a folder");
+    let parent = corpus(&format!("{case}.jsonl"));
+    fs::copy(&parent, folder.join(parent.file_name().expect("it has one"))).expect("a file");
+    let path = below.join("agent-a42b.jsonl");
+    let mut bytes =
+        fs::read(corpus(&format!("{case}/subagents/agent-a42b.jsonl"))).expect("it is there");
+    bytes.extend_from_slice(b"{\"type\":\"user\",\"uuid\":\"be");
+    fs::write(&path, bytes).expect("a file");
+    let facts = "{\"agentType\":\"explorer\",\"toolUseId\":\"toolu_1\"}";
+    fs::write(path.with_extension("meta.json"), facts).expect("a file");
+    let roots = Roots { home: home.path().to_owned(), ..Roots::default() };
+    let (before, _) = segno_store::foreign::locate_of(Agent::Claude, &roots);
+    let found = before.iter().find(|one| one.path == path).expect("it is found");
+    let placed = rescue::plan(found).expect("it reads").install(&roots).expect("there is a place");
+    let name = placed.file.file_stem().and_then(|name| name.to_str()).expect("it has one");
+    let id = name.strip_prefix("agent-").expect("it is a subagent's");
+    assert!(placed.file.starts_with(&below) && id.chars().all(|c| c.is_ascii_alphanumeric()));
+    let (after, _) = segno_store::foreign::locate_of(Agent::Claude, &roots);
+    let copy = after.iter().find(|one| one.path == placed.file).expect("its agent finds it");
+    assert_eq!((&copy.parent, after.len()), (&found.parent, before.len() + 1), "{copy:?}");
+    let view = segno_store::foreign::View::active(copy).expect("it reads");
+    assert_eq!(view.facts.role.as_deref(), Some("explorer"));
+    assert_eq!(view.facts.call.as_deref(), Some("toolu_1"));
+    let text = fs::read_to_string(&placed.file).expect("it is text");
+    assert!(text.contains(&format!("\"agentId\":\"{id}\"")) && !text.contains("a42b\""), "{text}");
+    assert!(text.contains("\"sessionId\":\"c0de002a"), "its parent stays its parent: {text}");
 }
 
 const OLD: &[u8] = b"old old old\n";
