@@ -10,6 +10,8 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use crate::terminal::clean;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -49,6 +51,22 @@ impl Masker {
     #[must_use]
     pub fn masked(&self) -> usize {
         self.masked
+    }
+
+    /// Text as a terminal may be shown it, without its secrets. It is cleaned first: a secret is one also where a
+    /// control sequence hides in it.
+    pub fn shown(&mut self, text: &str) -> String {
+        self.text(&clean::block(text)).into_owned()
+    }
+
+    /// The arguments of a call, as [`Self::shown`] gives text: what their strings stand for is cleaned.
+    pub fn arguments(&mut self, json: &str) -> String {
+        let cleaned = serde_json::from_str(json).ok().and_then(|mut value: Value| {
+            let changed = clean_strings(&mut value);
+            changed.then(|| value.to_string())
+        });
+        let masked = self.json(cleaned.as_deref().unwrap_or(json)).into_owned();
+        self.shown(&masked)
     }
 
     /// Text without its secrets.
@@ -209,4 +227,24 @@ fn literal_end(json: &str, open: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// Whether cleaning one of these changed it; all are cleaned.
+fn changes<'a>(values: impl Iterator<Item = &'a mut Value>) -> bool {
+    values.map(clean_strings).filter(|changed| *changed).count() > 0
+}
+
+/// Cleans all strings in a value; whether that changed one.
+fn clean_strings(value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => {
+            let cleaned = clean::block(text);
+            let changed = cleaned != *text;
+            *text = cleaned;
+            changed
+        }
+        Value::Array(items) => changes(items.iter_mut()),
+        Value::Object(fields) => changes(fields.values_mut()),
+        _ => false,
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Responsible for: taking every control character, escape sequence (with its body), bidi control and
 //! hiding character out of text, cutting text to a width. Must not: style anything, or be applied to
-//! JSON and exports, which keep text exactly.
+//! JSON and copies for agents, which keep text exactly; what people read as a file is text for a terminal, too.
 //!
 //! Three flavours: [`line()`] for titles and cells, [`block`] for text of many lines, and [`reveal`] for
 //! text that a person is asked to approve, where nothing may be left out.

@@ -170,7 +170,7 @@ impl Screen {
 
 /// Every character that is not plain ASCII text and could drive a terminal, as `\u` escapes. Such
 /// characters occur in JSON only inside strings.
-fn escape_json(text: &str) -> String {
+pub(crate) fn escape_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if clean::is_shown(c) {

@@ -1,6 +1,7 @@
 //! `segno export` in its three formats.
 
 use super::desk::{Desk, id, lines};
+use segno_cli::terminal::clean;
 use segno_model::Body;
 use segno_model::record::{AssistantBlock, AssistantMessage, Message, StopReason};
 use segno_testkit::sessions::{call, model, prompt, reply, result};
@@ -189,4 +190,57 @@ fn what_can_be_read_of_a_damaged_session_is_exported() {
     let ran = desk.run(&["export"]);
     assert!(ran.code == 0 && ran.out.contains("Show the environment"), "{ran:?}");
     assert!(ran.err.contains("damaged in 1 place"), "{ran:?}");
+}
+
+/// Covers: G17. What was said drives no terminal from a file that is looked at, and hides no secret: neither in texts nor in names,
+/// whosever session it is.
+#[test]
+fn no_export_for_people_holds_control_characters() {
+    let desk = Desk::new();
+    let evil = "a\u{1b}[2Jb\u{9b}31mc\u{1b}]0;PWNED\u{7}d\u{202e}e\u{7f}f\rg\nghp_FAKEfake\u{1b}[0mFAKEfakeFAKEfakeFAKEfakeFAKE";
+    let mut odd = call("a");
+    odd.name = format!("name{evil}");
+    odd.arguments = serde_json::json!({ "command": evil }).to_string();
+    let thinking = AssistantBlock::Thinking {
+        text: evil.into(),
+        signature: Some("s".into()),
+        redacted: false,
+    };
+    let last = AssistantMessage {
+        content: vec![thinking, AssistantBlock::Text { text: evil.into() }],
+        model: model(),
+        stop: StopReason::End,
+        ..Default::default()
+    };
+    let name = Body::Name(segno_model::record::Name { name: format!("title{evil}") });
+    desk.session(
+        1,
+        vec![
+            prompt(evil),
+            reply(evil, &[odd]),
+            result("a", 2, evil),
+            Body::Message(Box::new(Message::Assistant(last))),
+            name,
+        ],
+    );
+    let handed = desk.path("claude.jsonl");
+    let handed = handed.to_str().unwrap();
+    assert_eq!(desk.run(&["export", "last", "--format", "claude", "-o", handed]).code, 0);
+    for (n, session) in ["last", handed].into_iter().enumerate() {
+        for format in ["markdown", "html", "json"] {
+            let file = desk.path(&format!("{n}.{format}"));
+            let path = file.to_str().unwrap();
+            let ran = desk.run(&["export", session, "--format", format, "-o", path]);
+            assert_eq!(ran.code, 0, "{ran:?}");
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert!(text.contains("FAKE") || text.contains("masked"), "{session} {format}");
+            let odd = text.chars().find(|c| *c != '\n' && *c != '\t' && !clean::is_shown(*c));
+            assert_eq!(odd, None, "{session} {format}");
+            if format != "json" {
+                assert!(!text.contains("ghp_FAKEfakeFAKE"), "{session} {format}: no secret");
+            }
+            let piped = desk.run(&["export", session, "--format", format]);
+            assert_eq!(piped.out, text, "{session} {format}: a pipe gets the same");
+        }
+    }
 }

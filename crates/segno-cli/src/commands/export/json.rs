@@ -8,6 +8,7 @@ use crate::error::CliError;
 use crate::history::{History, as_json};
 use crate::others::Other;
 use crate::secrets::Masker;
+use crate::terminal::screen::escape_json;
 use segno_model::{Record, context, line};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -30,7 +31,7 @@ pub(super) fn document(
         "context": show::resolved(&context),
         "findings": history.findings,
     });
-    writeln!(out, "{}", masker.json(&document.to_string()))
+    writeln!(out, "{}", escape_json(&masker.json(&document.to_string())))
 }
 
 /// One of another agent as `segno show --json` gives it.
@@ -41,7 +42,7 @@ pub(super) fn other(
 ) -> Result<(), Broken> {
     let mut done = Ok(());
     show::other_document(session, None, &mut |part| {
-        done = writeln!(out, "{}", masker.json(part));
+        done = writeln!(out, "{}", escape_json(&masker.json(part)));
         if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })
     .map_err(Broken::Read)?;

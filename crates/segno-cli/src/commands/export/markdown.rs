@@ -1,12 +1,13 @@
 //! A session as Markdown.
 //!
 //! Responsible for: the current branch with everything that was said and done, whole, in fences that
-//! nothing inside can close. Must not: let a text out that was not masked.
+//! nothing inside can close. Must not: let a text out that was not masked, or a control character: whoever looks at
+//! the file does so in a terminal.
 
 use super::subject::{Broken, Head, Part, Subject, Told};
 use crate::secrets::Masker;
+use crate::terminal::clean;
 use segno_model::record::{AssistantBlock, AssistantMessage, Body, Message, ToolMessage};
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -21,20 +22,21 @@ pub(super) fn write(
         let section = match part {
             Part::Record(told) if told.current => section(subject, &told, masker),
             Part::Waiting(prompt) => {
-                format!("## You, never delivered\n\n{}\n", masker.text(prompt).trim_end())
+                format!("## You, never delivered\n\n{}\n", masker.shown(prompt).trim_end())
             }
             Part::Record(_) | Part::Finding(_) => String::new(),
         };
-        if section.is_empty() { Ok(()) } else { write!(out, "\n{section}") }
+        // Names of tools and the like stand between the texts.
+        if section.is_empty() { Ok(()) } else { write!(out, "\n{}", clean::block(&section)) }
     })
 }
 
 fn head(head: &Head, masker: &mut Masker, out: &mut dyn Write) -> io::Result<()> {
-    let title = masker.text(&head.title);
+    let title = masker.shown(&head.title);
     let title = title.lines().next().unwrap_or("Session");
     write!(out, "# {title}\n\nSession {}", head.word)?;
     if !head.cwd.is_empty() {
-        write!(out, ", in `{}`", masker.text(&head.cwd))?;
+        write!(out, ", in `{}`", masker.shown(&head.cwd))?;
     }
     writeln!(out)
 }
@@ -42,25 +44,25 @@ fn head(head: &Head, masker: &mut Masker, out: &mut dyn Write) -> io::Result<()>
 fn section(subject: &Subject, told: &Told<'_>, masker: &mut Masker) -> String {
     let seq = told.record.seq();
     let titled =
-        |title: &str, text: Cow<'_, str>| format!("## {title} (#{seq})\n\n{}\n", text.trim_end());
+        |title: &str, text: String| format!("## {title} (#{seq})\n\n{}\n", text.trim_end());
     match told.record.body() {
         Body::Message(message) => match &**message {
             Message::User(user) => {
                 let who = user.notice.as_ref().map_or("You".to_owned(), |n| format!("Notice: {n}"));
-                titled(&who, masker.text(&subject.blocks(&user.content)))
+                titled(&who, masker.shown(&subject.blocks(&user.content)))
             }
             Message::Assistant(reply) => self::reply(seq, reply, masker),
             Message::Tool(result) => self::result(seq, subject, result, masker),
         },
         Body::Compaction(compaction) => {
             let summary = compaction.summary.as_ref().map(|text| subject.text(text));
-            titled("Summary of what came before", masker.text(&summary.unwrap_or_default()))
+            titled("Summary of what came before", masker.shown(&summary.unwrap_or_default()))
         }
         Body::BranchSummary(summary) => {
-            titled("Summary of another branch", masker.text(&subject.text(&summary.summary)))
+            titled("Summary of another branch", masker.shown(&subject.text(&summary.summary)))
         }
         Body::Custom(custom) if custom.context.is_some() => {
-            titled(&custom.name, masker.text(custom.context.as_deref().unwrap_or_default()))
+            titled(&custom.name, masker.shown(custom.context.as_deref().unwrap_or_default()))
         }
         _ => String::new(),
     }
@@ -71,17 +73,17 @@ fn reply(seq: u64, reply: &AssistantMessage, masker: &mut Masker) -> String {
     for block in &reply.content {
         match block {
             AssistantBlock::Text { text } => {
-                let _ = write!(out, "\n{}\n", masker.text(text).trim_end());
+                let _ = write!(out, "\n{}\n", masker.shown(text).trim_end());
             }
             AssistantBlock::Thinking { text, .. } if !text.trim().is_empty() => {
-                let quoted = masker.text(text).trim_end().replace('\n', "\n> ");
+                let quoted = masker.shown(text).trim_end().replace('\n', "\n> ");
                 let _ = write!(out, "\n> {quoted}\n");
             }
             AssistantBlock::Thinking { .. } | AssistantBlock::Unknown => {}
             AssistantBlock::ToolCall(call) => {
-                let arguments = masker.json(&call.arguments);
-                let arguments = masker.text(&arguments);
-                let _ = write!(out, "\n**{}**\n\n{}", call.name, fenced("json", &arguments));
+                let arguments = masker.arguments(&call.arguments);
+                let name = masker.shown(&call.name);
+                let _ = write!(out, "\n**{name}**\n\n{}", fenced("json", &arguments));
             }
         }
     }
@@ -91,8 +93,8 @@ fn reply(seq: u64, reply: &AssistantMessage, masker: &mut Masker) -> String {
 fn result(seq: u64, subject: &Subject, result: &ToolMessage, masker: &mut Masker) -> String {
     let failed = if result.is_error { ", failed" } else { "" };
     let text = subject.blocks(&result.content);
-    let text = fenced("", &masker.text(&text));
-    format!("### Result of {}{failed} (#{seq})\n\n{text}", result.name)
+    let text = fenced("", &masker.shown(&text));
+    format!("### Result of {}{failed} (#{seq})\n\n{text}", masker.shown(&result.name))
 }
 
 /// Text in a fence that is longer than any run of backticks in it.

@@ -37,7 +37,7 @@ impl<'a> Page<'a> {
         masker: &'a mut Masker,
         head: &Head,
     ) -> io::Result<Self> {
-        let title = line(&masker.text(&short(&head.title)));
+        let title = line(&masker.shown(&short(&head.title)));
         write!(
             out,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -81,7 +81,7 @@ impl<'a> Page<'a> {
                 writeln!(out, "<aside class=\"{class}\"{name}><b>{}</b> {told}</aside>", line(finding.code))
             }
             Part::Waiting(prompt) => {
-                let text = record::folded(&masker.text(prompt));
+                let text = record::folded(&masker.shown(prompt));
                 writeln!(out, "<article class=\"user\"><header><b>waits, was never delivered</b></header>{text}</article>")
             }
         })?;
@@ -99,7 +99,7 @@ impl<'a> Page<'a> {
     }
 
     fn head(&mut self, head: &Head, place: &str, children: &[(String, String)]) -> io::Result<()> {
-        let title = line(&self.masker.text(&short(&head.title)));
+        let title = line(&self.masker.shown(&short(&head.title)));
         let role = head.role.as_deref().map(|role| format!("{}: ", line(role)));
         let level = if place == "s0" { "h1" } else { "h2" };
         writeln!(
@@ -117,7 +117,7 @@ impl<'a> Page<'a> {
         }
         writeln!(self.out, "<dl>")?;
         for (name, value) in facts(head) {
-            let value = self.masker.text(&value);
+            let value = self.masker.shown(&value);
             writeln!(self.out, "<dt>{name}</dt><dd>{}</dd>", line(&value))?;
         }
         writeln!(self.out, "</dl>")?;

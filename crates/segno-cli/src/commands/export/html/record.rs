@@ -72,7 +72,7 @@ impl Writer<'_> {
                     RunEnd::Suspended => "the run was cut off; it can be taken up again",
                     RunEnd::Exhausted => "a budget ran out",
                 };
-                let reason = reason.as_deref().map(|why| format!(": {}", self.masker.text(why)));
+                let reason = reason.as_deref().map(|why| format!(": {}", self.masker.shown(why)));
                 Some(marker(&format!("{what}{}", reason.unwrap_or_default())))
             }
             Body::Repair(repair) => {
@@ -83,7 +83,7 @@ impl Writer<'_> {
                 let attempt = child.attempt.as_ref()?;
                 let role = attempt.role.as_deref().unwrap_or("subagent");
                 let detail = attempt.detail.as_deref().unwrap_or_default();
-                let mut article = marker(&self.masker.text(&format!("subagent {role}: {detail}")));
+                let mut article = marker(&self.masker.shown(&format!("subagent {role}: {detail}")));
                 let place = self.children.iter().find(|(id, _)| *id == child.child);
                 if let Some((_, place)) = place {
                     article.body.push_str(&format!(" <a href=\"#{place}\">read it</a>"));
@@ -97,8 +97,8 @@ impl Writer<'_> {
     fn prose(&mut self, class: &'static str, who: &str, text: &str) -> Article {
         let body = format!(
             "<details><summary>{}</summary><div class=\"md\">{}</div></details>",
-            line(&first_line(&self.masker.text(text))),
-            markdown(&self.masker.text(text))
+            line(&first_line(&self.masker.shown(text))),
+            markdown(&self.masker.shown(text))
         );
         Article { class, who: line(who), body }
     }
@@ -109,7 +109,7 @@ impl Writer<'_> {
             match block {
                 Block::Text { text } => {
                     let text = self.subject.text(text);
-                    body.push_str(&folded(&self.masker.text(&text)));
+                    body.push_str(&folded(&self.masker.shown(&text)));
                 }
                 other => body.push_str(&self.picture(other)),
             }
@@ -136,7 +136,7 @@ impl Writer<'_> {
         for block in &reply.content {
             match block {
                 AssistantBlock::Text { text } => {
-                    let text = markdown(&self.masker.text(text));
+                    let text = markdown(&self.masker.shown(text));
                     body.push_str(&format!("<div class=\"md\">{text}</div>"));
                 }
                 AssistantBlock::Thinking { text, .. } if text.trim().is_empty() => {
@@ -145,7 +145,7 @@ impl Writer<'_> {
                     );
                 }
                 AssistantBlock::Thinking { text, .. } => {
-                    let text = self.masker.text(text.trim());
+                    let text = self.masker.shown(text.trim());
                     body.push_str(&format!(
                         "<details class=\"think\"><summary>thinking <span class=\"gist\">{}</span></summary><div class=\"md\">{}</div></details>",
                         line(&first_line(&text)),
@@ -167,18 +167,15 @@ impl Writer<'_> {
     }
 
     fn call(&mut self, call: &ToolCall) -> String {
-        let arguments = self.masker.json(&call.arguments).into_owned();
+        let arguments = self.masker.arguments(&call.arguments);
         let parsed: Option<Value> = serde_json::from_str(&arguments).ok();
         let (gist, inside) = match parsed.as_ref().and_then(Value::as_object) {
             Some(fields) => (gist(fields), fields_html(fields)),
-            None => {
-                let text = self.masker.text(&arguments);
-                (first_line(&text), block(&text, ""))
-            }
+            None => (first_line(&arguments), block(&arguments, "")),
         };
         format!(
             "<details class=\"tool\"><summary><b>{}</b> <code class=\"gist\">{}</code></summary>{inside}</details>",
-            line(&call.name),
+            line(&self.masker.shown(&call.name)),
             line(&gist)
         )
     }
@@ -199,7 +196,7 @@ impl Writer<'_> {
             match part {
                 Block::Text { text } => {
                     let text = self.subject.text(text);
-                    let text = self.masker.text(&text);
+                    let text = self.masker.shown(&text);
                     lines += text.lines().count();
                     let diff = if highlight::is_diff(&text) { "diff" } else { "" };
                     body.push_str(&block(&text, diff));
@@ -211,7 +208,7 @@ impl Writer<'_> {
         let tone = if bad { "bad" } else { "good" };
         let body = format!(
             "<details class=\"tool\"{open}><summary><b>{}</b> <span class=\"{tone}\">{word}</span> <span class=\"dim\">{}</span></summary>{body}</details>",
-            line(&result.name),
+            line(&self.masker.shown(&result.name)),
             plural(lines, "line")
         );
         Article { class: "result", who: "result".to_owned(), body }
