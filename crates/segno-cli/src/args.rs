@@ -381,6 +381,10 @@ pub struct ResumeArgs {
         conflicts_with_all = ["here", "all", "take_over", "allow_drift", "prompt"])]
     pub in_agent: Option<Agent>,
 
+    /// With --in: do not ask whether to go on without what is lost
+    #[arg(long, requires = "in_agent")]
+    pub yes: bool,
+
     /// Ask the process that has the session to suspend its work and let go of it
     #[arg(long, conflicts_with = "print")]
     pub take_over: bool,

@@ -64,6 +64,11 @@ pub struct ExportArgs {
     /// With --install: do not ask
     #[arg(long, requires = "install")]
     pub yes: bool,
+
+    /// With an agent's format: print as JSON what is lost, what was written where, and the command; without --install
+    /// and -o nothing is written
+    #[arg(long)]
+    pub json: bool,
 }
 
 impl ExportFormat {

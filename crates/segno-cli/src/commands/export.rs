@@ -40,8 +40,8 @@ pub async fn export(
     if let Some(target) = args.format.agent() {
         return agent::export(args, target, place, screen).await;
     }
-    if args.install {
-        return Err(agent::only_for_agents());
+    if args.install || args.json {
+        return Err(agent::only_for_agents(args));
     }
     let target = place.stores.find_any(&args.session, &place.cwd).await?;
     if args.format == ExportFormat::Segno {

@@ -141,8 +141,9 @@ async fn in_another(
 ) -> Result<ExitCode, CliError> {
     let copy =
         HandOver::of(target, session, stores, &Workplace::cwd()?, &mut Masker::new(false)).await?;
-    if copy.installed()?.is_none() {
-        export::agent::told(&copy);
+    if !export::agent::agreed(&copy, args.yes)? {
+        screen.line(Text::line(Tone::Dim, "Nothing was written."));
+        return Ok(ExitCode::Stopped);
     }
     export::agent::install_it(&copy)?;
     if args.print {

@@ -55,9 +55,11 @@ impl HandOver {
         let mut notes = Vec::new();
         let (mut read, word, blobs): (_, _, Box<dyn Blobs>) = match session {
             Target::Own(id) => {
-                let mut ids = Vec::new();
-                let read = own(stores, &id, DEPTH, &mut ids).await?;
-                (read, id.to_string(), Box::new(OwnBlobs { stores: stores.clone(), ids }))
+                let mut own = Own::of(stores).await?;
+                let read = own.read(&id, DEPTH).await?;
+                notes.append(&mut own.notes);
+                let blobs = OwnBlobs { stores: stores.clone(), ids: own.ids };
+                (read, id.to_string(), Box::new(blobs))
             }
             Target::Other(session) => {
                 if session.state.is_live() {
@@ -95,6 +97,12 @@ impl HandOver {
         Ok(Self { target, converted, root, word, notes })
     }
 
+    /// Where its files are once they are there, its own first.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.converted.files.iter().map(|file| self.root.join(&file.path)).collect()
+    }
+
     /// The session's own file, if it was installed before and nothing was said since.
     ///
     /// # Errors
@@ -111,10 +119,15 @@ impl HandOver {
         install(&RealDisk, &self.root, &self.converted.files).map_err(|e| self.not_installed(e))
     }
 
-    /// What is lost, a line each.
+    /// What is lost, each with a line for people.
+    pub fn losses(&self) -> impl Iterator<Item = (&Loss, String)> {
+        self.converted.losses.iter().map(|loss| (loss, sentence(loss)))
+    }
+
+    /// How commands name the original.
     #[must_use]
-    pub fn losses(&self) -> Vec<String> {
-        self.converted.losses.iter().map(sentence).collect()
+    pub fn word(&self) -> &str {
+        &self.word
     }
 
     /// The commands that go on with it, once its files are there: `cd … && agent …`.
@@ -203,27 +216,90 @@ fn sentence(loss: &Loss) -> String {
         1 => format!(" (record {})", named.join("")),
         _ => format!(" (records {}{more})", named.join(", ")),
     };
-    format!("{}{which}", loss.kind.words(loss.count))
+    let whose = loss.subagent.as_ref().map_or(String::new(), |id| format!(", of subagent {id}"));
+    format!("{}{which}{whose}", loss.kind.words(loss.count))
 }
 
-/// One of our sessions, with those of its subagents.
-async fn own(
-    stores: &Stores,
-    id: &SessionId,
-    depth: u32,
-    ids: &mut Vec<SessionId>,
-) -> Result<Session, CliError> {
-    let history = History::read(stores, id).await?;
-    ids.push(id.clone());
-    let mut children = Vec::new();
-    for child in stores.files.children_now(id)?.into_iter().filter(|child| !child.is_link) {
-        if depth == 0 {
-            continue;
-        }
-        let session = Box::pin(own(stores, &child.id, depth - 1, ids)).await?;
-        let (call, role) = (called(&history.records, &child.id), role(&session.records));
-        children.push(Child { session, call, role });
+/// Reads sessions of ours with those of their subagents.
+struct Own<'a> {
+    stores: &'a Stores,
+    /// Imported subagents: their parents, what they are, and what they were imported from.
+    imported: Vec<(String, SessionId, String)>,
+    /// What was read.
+    ids: Vec<SessionId>,
+    notes: Vec<String>,
+}
+
+impl<'a> Own<'a> {
+    async fn of(stores: &'a Stores) -> Result<Self, CliError> {
+        let entries = stores.entries(SystemClock.now()).await?;
+        let imported = entries
+            .into_iter()
+            .filter_map(|entry| Some((entry.parent?, entry.id, entry.imported_from?)))
+            .collect();
+        Ok(Self { stores, imported, ids: Vec::new(), notes: Vec::new() })
     }
+
+    async fn read(&mut self, id: &SessionId, depth: u32) -> Result<Session, CliError> {
+        let history = History::read(self.stores, id).await?;
+        self.ids.push(id.clone());
+        let mut children = Vec::new();
+        for (child, from) in self.below(id, &history.records)? {
+            if depth == 0 || self.ids.contains(&child) {
+                continue;
+            }
+            match Box::pin(self.read(&child, depth - 1)).await {
+                Ok(session) => {
+                    let of_import = match &from {
+                        Some(from) => self.facts_of_original(from).await,
+                        None => (None, None),
+                    };
+                    let call = called(&history.records, &child).or(of_import.0);
+                    let role = role(&session.records).or(of_import.1);
+                    children.push(Child { session, call, role });
+                }
+                Err(error) => self.notes.push(without_subagent(&error)),
+            }
+        }
+        Ok(whole(id, history, children))
+    }
+
+    /// Its subagents' sessions: those below it, those that it tells of and that are below its origin, and those
+    /// that were imported with it, with where they come from.
+    fn below(
+        &self,
+        id: &SessionId,
+        records: &[Record],
+    ) -> Result<Vec<(SessionId, Option<String>)>, CliError> {
+        let own = self.stores.files.children_now(id)?.into_iter().filter(|child| !child.is_link);
+        let told = records.iter().filter_map(|record| match record.body() {
+            Body::Child(told) => SessionId::parse(&told.child).ok(),
+            _ => None,
+        });
+        let imported = self.imported.iter().filter(|(parent, ..)| parent == id.as_str());
+        let imported = imported.map(|(_, id, from)| (id.clone(), Some(from.clone())));
+        let below = own.map(|child| child.id).chain(told).map(|id| (id, None));
+        let mut seen = HashSet::new();
+        Ok(below.chain(imported).filter(|(id, _)| seen.insert(id.clone())).collect())
+    }
+
+    /// The call that started an imported subagent, and its role: only the original says that, if it is there.
+    async fn facts_of_original(&self, from: &str) -> (Option<String>, Option<String>) {
+        match self.stores.find_any(from, Path::new("/")).await {
+            Ok(Target::Other(session)) => match View::transcript(&session.located()) {
+                Ok(View { facts, .. }) => (facts.call, facts.role),
+                Err(_) => (None, None),
+            },
+            _ => (None, None),
+        }
+    }
+}
+
+fn without_subagent(error: &CliError) -> String {
+    format!("a subagent's session is not in it: {}", error.sentence)
+}
+
+fn whole(id: &SessionId, history: History, children: Vec<Child>) -> Session {
     let header = history.header();
     let mut cwd = header.map(|header| header.project.cwd.clone()).unwrap_or_default();
     let mut git = header.and_then(|header| header.git.clone());
@@ -236,7 +312,7 @@ async fn own(
         }
     }
     let GitFacts { branch, commit, .. } = git.unwrap_or_default();
-    Ok(Session {
+    Session {
         source: "segno".to_owned(),
         id: id.to_string(),
         named: history.state.in_force.name.clone(),
@@ -248,7 +324,7 @@ async fn own(
         tip: history.tip(),
         records: history.records,
         children,
-    })
+    }
 }
 
 /// The call that started a child.
@@ -292,9 +368,7 @@ fn read(
         }
         match read(&child, depth - 1, seen, notes) {
             Ok(child) => whole.children.push(child),
-            Err(error) => {
-                notes.push(format!("a subagent's session is not in it: {}", error.sentence));
-            }
+            Err(error) => notes.push(without_subagent(&error)),
         }
     }
     Ok(Child { session: whole, call, role })

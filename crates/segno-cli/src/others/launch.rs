@@ -68,13 +68,18 @@ impl Launch {
         Ok(Self { words, cwd })
     }
 
-    /// As one line for a shell.
+    /// As one line for a shell. Agents look for a session by the directory in which they are started: one that is
+    /// gone is made anew, empty.
     #[must_use]
     pub fn line(&self) -> String {
         let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
         let command = words.join(" ");
         match &self.cwd {
-            Some(cwd) => format!("cd {} && {command}", quoted(&cwd.display().to_string())),
+            Some(cwd) => {
+                let dir = quoted(&cwd.display().to_string());
+                let made = if cwd.is_dir() { String::new() } else { format!("mkdir -p {dir} && ") };
+                format!("{made}cd {dir} && {command}")
+            }
             None => command,
         }
     }
@@ -110,7 +115,10 @@ impl Launch {
                 format!("{} is not there.", cwd.display()),
             )
             .because("the session ran in that directory; it was moved or removed")
-            .next(format!("Go on here: `segno resume {session} --here`.")));
+            .next(format!(
+                "Go on here: `segno resume {session} --here`. Or there, in an empty directory: {}",
+                self.line()
+            )));
         }
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);

@@ -1,11 +1,16 @@
 //! Sessions that go on in another agent: `export --format AGENT`, with and without `--install`, and
 //! `resume --in`.
 
-use super::desk::{Desk, Ran, id, ran};
+use super::desk::{Desk, Ran, header_in, id, ran};
+use super::json_page::{example, same_shape};
+use super::machine::{CLAUDE, Machine};
+use super::terminal_process::Played;
+use portable_pty::CommandBuilder;
 use segno_model::Body;
 use segno_model::record::Name;
-use segno_testkit::sessions::{call, prompt, reply, result};
+use segno_testkit::sessions::{answer, call, prompt, reply, result};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Runs a command with a home directory of its own: nothing is ever written into the one of whoever tests.
@@ -163,4 +168,176 @@ fn what_cannot_be_is_told_with_a_next_step() {
     desk.session(2, vec![Body::Name(Name { name: "empty".to_owned() })]);
     let empty = run(&desk, &["export", id(2).as_str(), "--format", "claude"]);
     assert!(empty.code != 0 && empty.err.contains("nothing was said"), "{empty:?}");
+}
+
+/// What is written where, what is lost, and how to go on, for programs.
+#[test]
+fn a_copy_tells_programs_where_it_is_and_what_it_lacks() {
+    let desk = Desk::new();
+    session(&desk);
+    for (agent, folder) in [
+        ("claude", ".claude"),
+        ("codex", ".codex"),
+        ("pi", ".pi"),
+        ("gemini", ".gemini"),
+        ("opencode", "home/handed-over"),
+    ] {
+        let base = ["export", "last", "--format", agent, "--json"];
+        let plan = run(&desk, &base);
+        assert_eq!((plan.code, plan.err.as_str()), (0, ""), "{agent}: {plan:?}");
+        let plan = plan.json();
+        same_shape("export-agent", &example("export-agent"), &plan);
+        assert!(plan["outcome"] == "nothing" && plan["files"] == serde_json::json!([]), "{plan}");
+        assert!(files(&desk.path(folder)).is_empty(), "{agent}: nothing is written");
+        let lost = plan["losses"].as_array().unwrap();
+        let unanswered = lost.iter().find(|loss| loss["kind"] == "unanswered");
+        assert_eq!(unanswered.unwrap()["records"], serde_json::json!([2]), "{plan}");
+        let out = desk.path(&format!("{agent}.out"));
+        let written = run(&desk, &[&base[..], &["-o", out.to_str().unwrap()]].concat()).json();
+        assert!(written["outcome"] == "written" && out.exists(), "{written}");
+        // Several files are in a folder of that name.
+        let file = Path::new(written["files"][0].as_str().unwrap());
+        assert!(file.is_file() && file.starts_with(&out), "{written}");
+        for outcome in ["installed", "there"] {
+            let done = run(&desk, &[&base[..], &["--install"]].concat()).json();
+            same_shape("export-agent", &example("export-agent"), &done);
+            assert_eq!((&done["outcome"], &done["id"]), (&outcome.into(), &plan["id"]), "{agent}");
+            assert_eq!(done["losses"], plan["losses"], "{agent}");
+            let file = Path::new(done["files"][0].as_str().unwrap());
+            assert!(file.is_file() && file.starts_with(desk.path(folder)), "{agent}: {done}");
+            let command = done["command"].as_str().unwrap();
+            assert!(command.starts_with("cd ") && command.contains(agent), "{agent}: {command}");
+        }
+    }
+    let other = run(&desk, &["export", "last", "--json"]);
+    assert!(other.code == 2 && other.err.contains("--format json"), "{other:?}");
+}
+
+/// Runs a printed command with stubs in place of the agents; what they say of where they are and what they were given.
+fn by_hand(desk: &Desk, command: &str) -> String {
+    let bin = desk.path("bin");
+    for agent in ["claude", "codex", "pi", "gemini", "opencode"] {
+        fs::create_dir_all(&bin).unwrap();
+        fs::write(bin.join(agent), format!("#!/bin/sh\necho \"{agent} in $(pwd)\"\n")).unwrap();
+        fs::set_permissions(bin.join(agent), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut shell = std::process::Command::new("sh");
+    let out = shell.args(["-c", command]).env("PATH", path).current_dir(desk.path("")).output();
+    let out = out.unwrap();
+    assert!(out.status.success(), "{command}: {out:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// Covers: #160. The session's directory is gone: what is printed after a repair, a conversion or by `--print` works in a shell,
+/// for every agent.
+#[test]
+fn printed_commands_work_where_the_directory_is_gone() {
+    let desk = Desk::new();
+    let gone = desk.path("a project that goes");
+    fs::create_dir(&gone).unwrap();
+    desk.session_with(header_in(1, &gone), vec![prompt("Why is it cold?"), answer("It is off.")]);
+    let mut words = Vec::new();
+    for agent in ["claude", "codex", "pi", "gemini"] {
+        let made =
+            run(&desk, &["export", id(1).as_str(), "--format", agent, "--install", "--json"]);
+        let made = made.json();
+        words.push((agent, format!("{agent}:{}", made["id"].as_str().unwrap())));
+        let file = made["files"][0].as_str().unwrap();
+        let mut bytes = fs::read(file).unwrap();
+        bytes.extend_from_slice(b"{\"type\":\"torn\n");
+        fs::write(file, bytes).unwrap();
+    }
+    fs::remove_dir(&gone).unwrap();
+    for (agent, word) in words {
+        let says =
+            format!("{agent} in {}\n", gone.canonicalize().unwrap_or(gone.clone()).display());
+        let printed = run(&desk, &["resume", &word, "--print"]);
+        assert_eq!(by_hand(&desk, told_out(&printed)), says, "{agent}");
+        fs::remove_dir(&gone).unwrap();
+        for words in [&["--install"][..], &["--in-place"]] {
+            let repaired = run(&desk, &[&["repair", &word, "--yes"], words].concat());
+            let command = told_out(&repaired).lines().find_map(|line| line.strip_prefix("next: "));
+            assert_eq!(by_hand(&desk, command.unwrap()), says, "{agent} {words:?}");
+            fs::remove_dir(&gone).unwrap();
+        }
+    }
+    for agent in ["claude", "codex", "pi", "gemini", "opencode"] {
+        // A copy is one of the directory in which it is made.
+        let made = run(&desk, &["export", id(1).as_str(), "--format", agent, "--install"]);
+        let said = by_hand(&desk, told_out(&made));
+        let here = desk.path("").join("project").canonicalize().unwrap();
+        assert!(said.ends_with(&format!("{agent} in {}\n", here.display())), "{agent}: {said}");
+        assert!(!gone.exists(), "{agent}");
+    }
+}
+
+fn told_out(ran: &Ran) -> &str {
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran.out.trim_end()
+}
+
+/// In a terminal what would be lost is asked about, once; only a yes goes on.
+#[test]
+fn a_person_is_asked_before_going_on_without_what_is_lost() {
+    let desk = Desk::new();
+    session(&desk);
+    let played = |args: &[&str]| {
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_segno"));
+        command.args(args);
+        command.cwd(&desk.project);
+        command.env("SEGNO_HOME", desk.home());
+        command.env("HOME", desk.path(""));
+        Played::spawn(command, 100, 30)
+    };
+    let words = ["resume", "last", "--in", "codex", "--print"];
+    let mut asked = played(&words);
+    asked.wait_for("[y/N]");
+    assert!(asked.screen().contains("not in it: "), "{}", asked.screen());
+    asked.send("n\r");
+    asked.wait_for("Nothing was written.");
+    assert_eq!(asked.exit_code(), 3);
+    assert!(files(&desk.path(".codex")).is_empty());
+    let mut asked = played(&words);
+    asked.wait_for("[y/N]");
+    asked.send("y\r");
+    asked.wait_for("codex resume");
+    assert_eq!(asked.exit_code(), 0);
+    assert_eq!(files(&desk.path(".codex")).len(), 1);
+    // What is there already was said yes to; and `--yes` is a yes.
+    let mut again = played(&words);
+    again.wait_for("codex resume");
+    assert_eq!(again.exit_code(), 0);
+    let mut unasked = played(&["resume", "last", "--in", "claude", "--print", "--yes"]);
+    unasked.wait_for("claude --resume");
+    assert_eq!(unasked.exit_code(), 0);
+}
+
+/// Subagents of another agent's session that was imported go on with it, beside their calls, as those of the
+/// original do.
+#[test]
+fn subagents_of_an_imported_session_come_along() {
+    let machine = Machine::with(CLAUDE, &["42-subagents-before-fork"]);
+    let word = "claude:c0de002a-1111-4111-8111-0000000000a0";
+    let of = |word: &str, agent: &str| {
+        let out = machine.place.file(&format!("{agent}-{}", word.replace(':', "-")));
+        let args = ["export", word, "--format", agent, "--json", "-o", out.to_str().unwrap()];
+        let said = machine.run(&args);
+        assert_eq!(said.code, 0, "{said:?}");
+        let mut calls = 0;
+        let mut names = 0;
+        for (path, bytes) in files(&out) {
+            names += 1;
+            let meta = path.to_string_lossy().ends_with(".meta.json");
+            calls += usize::from(meta && String::from_utf8_lossy(&bytes).contains("\"toolu"));
+        }
+        (names, calls)
+    };
+    assert_eq!(machine.run(&["resume", word, "--here"]).code, 2, "nobody to talk to");
+    let own = machine.list(&["--all", "--source", "segno"])[0]["id"].as_str().unwrap().to_owned();
+    for agent in ["claude", "codex", "gemini", "opencode"] {
+        let original = of(word, agent);
+        assert!(original.0 > 1, "{agent}: {original:?}");
+        assert_eq!(of(&own, agent), original, "{agent}");
+    }
 }

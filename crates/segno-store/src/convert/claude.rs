@@ -36,7 +36,9 @@ pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume)
     let mut files = vec![File { path: folder.join(format!("{id}.jsonl")), bytes: writer.out }];
     let below = folder.join(id).join("subagents");
     for child in &session.children {
-        children(work, child, &below, 1, &mut files);
+        losses.within(&child.session, |losses| {
+            children(work, child, (&below, 1), losses, &mut files);
+        });
     }
     (files, Resume::new(session, &["claude", "--resume", id]))
 }
@@ -47,13 +49,17 @@ fn folder_of(cwd: &str) -> String {
     cwd.chars().map(dashed).take(MOST_FOLDER).collect()
 }
 
-fn children(work: &Work<'_>, child: &Child, below: &Path, depth: u64, files: &mut Vec<File>) {
-    // What a subagent's session loses is told with its own conversion; here it is beside the session.
-    let mut losses = Losses::default();
-    let transcript = Transcript::of(&child.session, work.blobs, &mut losses);
+fn children(
+    work: &Work<'_>,
+    child: &Child,
+    (below, depth): (&Path, u64),
+    losses: &mut Losses,
+    files: &mut Vec<File>,
+) {
+    let transcript = Transcript::of(&child.session, work.blobs, losses);
     let agent = agent_id(&child.session);
     let mut writer = Writer::new(work, Some((&child.session, agent.clone())));
-    writer.transcript(&transcript, &mut losses);
+    writer.transcript(&transcript, losses);
     let path = |end: &str| -> PathBuf { below.join(format!("agent-{agent}{end}")) };
     files.push(File { path: path(".jsonl"), bytes: writer.out });
     let meta = json!({
@@ -64,7 +70,9 @@ fn children(work: &Work<'_>, child: &Child, below: &Path, depth: u64, files: &mu
     });
     files.push(File { path: path(".meta.json"), bytes: meta.to_string().into_bytes() });
     for grandchild in &child.session.children {
-        children(work, grandchild, below, depth + 1, files);
+        losses.within(&grandchild.session, |losses| {
+            children(work, grandchild, (below, depth + 1), losses, files);
+        });
     }
 }
 

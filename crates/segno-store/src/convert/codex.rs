@@ -66,23 +66,23 @@ impl Thread<'_> {
         let path = Path::new("sessions").join(day.replace('-', "/")).join(name);
         files.push(File { path, bytes: writer.out });
         for (n, child) in (0..).zip(&self.session.children) {
-            self.child(work, child, n, files);
+            losses.within(&child.session, |losses| self.child(work, child, n, losses, files));
         }
     }
 
-    fn child(&self, work: &Work<'_>, child: &Child, n: u64, files: &mut Vec<File>) {
-        // What a subagent's session loses is told with its own conversion.
-        let mut losses = Losses::default();
-        let transcript = Transcript::of(&child.session, work.blobs, &mut losses);
+    fn child(
+        &self,
+        work: &Work<'_>,
+        child: &Child,
+        n: u64,
+        losses: &mut Losses,
+        files: &mut Vec<File>,
+    ) {
+        let transcript = Transcript::of(&child.session, work.blobs, losses);
         let id = Ids::new(self.id).timed("child", n, child.session.began());
         let depth = self.parent.map_or(1, |(_, depth, _)| depth + 1);
         let parent = Some((self.id, depth, child.role.as_deref()));
-        Thread { session: &child.session, id: &id, parent }.write(
-            work,
-            &transcript,
-            &mut losses,
-            files,
-        );
+        Thread { session: &child.session, id: &id, parent }.write(work, &transcript, losses, files);
     }
 }
 

@@ -47,7 +47,9 @@ pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume)
         files.push(File { path: chats.with_file_name(".project_root"), bytes });
     }
     for child in &session.children {
-        subagent(work, child, &chats, id, &mut files);
+        losses.within(&child.session, |losses| {
+            subagent(work, child, (&chats, id), losses, &mut files);
+        });
     }
     (files, Resume::new(session, &["gemini", "--resume", id]))
 }
@@ -69,18 +71,25 @@ fn child_id(session: &Session) -> String {
     own.unwrap_or_else(|| Ids::new(&session.id).named("agent", 0))
 }
 
-fn subagent(work: &Work<'_>, child: &Child, chats: &Path, parent: &str, files: &mut Vec<File>) {
-    // What a subagent's session loses is told with its own conversion; here it is beside the session.
-    let mut losses = Losses::default();
-    let transcript = Transcript::of(&child.session, work.blobs, &mut losses);
+fn subagent(
+    work: &Work<'_>,
+    child: &Child,
+    (chats, parent): (&Path, &str),
+    losses: &mut Losses,
+    files: &mut Vec<File>,
+) {
+    let transcript = Transcript::of(&child.session, work.blobs, losses);
+    transcript.lose_branches(losses);
     let id = child_id(&child.session);
     let mut writer = Writer::new(work, &child.session, &id);
     writer.facts("subagent", &transcript);
-    writer.transcript(&transcript, &mut losses);
+    writer.transcript(&transcript, losses);
     let path: PathBuf = chats.join(parent).join(format!("{id}.jsonl"));
     files.push(File { path, bytes: writer.out });
     for grandchild in &child.session.children {
-        subagent(work, grandchild, chats, &id, files);
+        losses.within(&grandchild.session, |losses| {
+            subagent(work, grandchild, (chats, &id), losses, files);
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Responsible for: the kinds of loss, their words, and counting them. Must not: decide what is lost.
 
+use super::Session;
 use segno_model::Seq;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -130,16 +131,22 @@ pub struct Loss {
     pub count: u64,
     /// The records that it is about, ascending; none for what is no record.
     pub records: Vec<Seq>,
+    /// The id of the subagent's session in which these records are; none is the session itself.
+    pub subagent: Option<String>,
 }
 
 /// What is lost, as it is found.
 #[derive(Debug, Clone, Default)]
-pub struct Losses(BTreeMap<LossKind, (u64, Vec<Seq>)>);
+pub struct Losses {
+    found: BTreeMap<(Option<String>, LossKind), (u64, Vec<Seq>)>,
+    /// Whose session is being written.
+    subagent: Option<String>,
+}
 
 impl Losses {
     /// Something of the record `seq`.
     pub(super) fn of(&mut self, kind: LossKind, seq: Seq) {
-        let (count, records) = self.0.entry(kind).or_default();
+        let (count, records) = self.found.entry((self.subagent.clone(), kind)).or_default();
         *count += 1;
         records.push(seq);
     }
@@ -147,17 +154,24 @@ impl Losses {
     /// Something that is no record.
     pub(super) fn add(&mut self, kind: LossKind, count: u64) {
         if count > 0 {
-            self.0.entry(kind).or_default().0 += count;
+            self.found.entry((self.subagent.clone(), kind)).or_default().0 += count;
         }
     }
 
-    /// All, by kind.
+    /// What `write` loses is a subagent's.
+    pub(super) fn within(&mut self, child: &Session, write: impl FnOnce(&mut Self)) {
+        let outside = self.subagent.replace(child.id.clone());
+        write(self);
+        self.subagent = outside;
+    }
+
+    /// All, the session's own first, by kind.
     pub(super) fn into_list(self) -> Vec<Loss> {
-        let loss = |(kind, (count, mut records)): (LossKind, (u64, Vec<Seq>))| {
+        let loss = |((subagent, kind), (count, mut records)): (_, (u64, Vec<Seq>))| {
             records.sort_unstable();
             records.dedup();
-            Loss { kind, count, records }
+            Loss { kind, count, records, subagent }
         };
-        self.0.into_iter().map(loss).collect()
+        self.found.into_iter().map(loss).collect()
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume)
     work.transcript.lose_branches(losses);
     let mut files = vec![document(work, session, work.transcript, (id, None), losses)];
     for child in &session.children {
-        subagent(work, child, id, &mut files);
+        losses.within(&child.session, |losses| subagent(work, child, id, losses, &mut files));
     }
     let mut resume = Resume::new(session, &["opencode", "--session", id]);
     let import = || ["opencode", "import", Resume::FILE].map(str::to_owned).to_vec();
@@ -40,15 +40,20 @@ pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume)
     (files, resume)
 }
 
-fn subagent(work: &Work<'_>, child: &Child, parent: &str, files: &mut Vec<File>) {
-    // What a subagent's session loses is told with its own conversion; here it is beside the session.
-    let mut losses = Losses::default();
-    let transcript = Transcript::of(&child.session, work.blobs, &mut losses);
+fn subagent(
+    work: &Work<'_>,
+    child: &Child,
+    parent: &str,
+    losses: &mut Losses,
+    files: &mut Vec<File>,
+) {
+    let transcript = Transcript::of(&child.session, work.blobs, losses);
+    transcript.lose_branches(losses);
     let id = child_id(&child.session, parent);
     let parent = (id.as_str(), Some(parent));
-    files.push(document(work, &child.session, &transcript, parent, &mut losses));
+    files.push(document(work, &child.session, &transcript, parent, losses));
     for grandchild in &child.session.children {
-        subagent(work, grandchild, &id, files);
+        losses.within(&grandchild.session, |losses| subagent(work, grandchild, &id, losses, files));
     }
 }
 

@@ -16,7 +16,7 @@ use segno_model::record::{
     Usage, UserMessage,
 };
 use segno_model::{Envelope, Record, Seq, Timestamp};
-use segno_store::convert::{Child, LossKind, Options, Session, convert, new_id};
+use segno_store::convert::{Child, Loss, LossKind, Options, Session, convert, new_id};
 use segno_store::foreign::{Agent, pos};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -97,8 +97,11 @@ fn targets(session: &Session, title: &str) -> String {
         let converted = convert(session, target, &options, &crate::scene::none())
             .unwrap_or_else(|e| panic!("{title}: {e}"));
         let _ = writeln!(text, "== {}", target.id());
-        let lost: Vec<String> =
-            converted.losses.iter().map(|l| format!("{:?} {:?}", l.kind, l.records)).collect();
+        let one = |loss: &Loss| {
+            let whose = loss.subagent.as_ref().map_or(String::new(), |id| format!(" of {id}"));
+            format!("{:?} {:?}{whose}", loss.kind, loss.records)
+        };
+        let lost: Vec<String> = converted.losses.iter().map(one).collect();
         if !lost.is_empty() {
             let _ = writeln!(text, "lost: {}", lost.join(", "));
         }

@@ -2,7 +2,7 @@
 //! and what an agent wrote, written again for it, is the same to its own reader.
 
 use crate::{made, scene};
-use segno_store::convert::{LossKind, Losses, Said, Session, TARGETS, Transcript};
+use segno_store::convert::{Child, Loss, LossKind, Losses, Said, Session, TARGETS, Transcript};
 use segno_store::foreign::Agent;
 use std::collections::BTreeSet;
 
@@ -123,6 +123,46 @@ fn what_is_told_as_lost_is_there() {
             assert!(!usage, "nothing unknown is in it");
         }
     }
+}
+
+/// What subagents' sessions lose is told with whose it is, however deep they are: what one loses by itself, and no more.
+#[test]
+fn losses_of_subagents_name_the_subagent() {
+    let mut told = 0;
+    for seed in 0..20 {
+        let mut session = made::session(seed, 10);
+        let named = |n: u64, id: &str| Session { id: id.to_owned(), ..made::session(seed + n, 20) };
+        let alone = [named(100, "a1"), named(200, "b2")];
+        let mut child = Child { session: alone[0].clone(), ..Child::default() };
+        let grandchild = Child { session: alone[1].clone(), ..Child::default() };
+        child.session.children.push(grandchild);
+        session.children.push(child);
+        for target in TARGETS.into_iter().filter(|target| *target != Agent::Pi) {
+            let Some(converted) = scene::converted(&session, target, &scene::none()) else {
+                continue;
+            };
+            for one in &alone {
+                let of = |losses: &[Loss], whose: Option<&str>| -> Vec<(LossKind, Vec<u64>)> {
+                    let its = losses.iter().filter(|loss| loss.subagent.as_deref() == whose);
+                    // Only whole sessions have a title in every target.
+                    let its = its.filter(|loss| loss.kind != LossKind::Title);
+                    its.map(|loss| (loss.kind, loss.records.clone())).collect()
+                };
+                let Some(by_itself) = scene::converted(one, target, &scene::none()) else {
+                    continue;
+                };
+                let expected = of(&by_itself.losses, None);
+                told += expected.len();
+                assert_eq!(
+                    of(&converted.losses, Some(&one.id)),
+                    expected,
+                    "seed {seed}, {target}, {}",
+                    one.id
+                );
+            }
+        }
+    }
+    assert!(told > 50, "{told}");
 }
 
 /// Covers: #38, #39. Chat Completions takes ids of at most 40 bytes.

@@ -55,9 +55,10 @@ pub(crate) fn read_again(converted: &Converted, target: Agent, root: &Path) -> V
     View::transcript(&located).expect("it is read")
 }
 
-/// The kinds of what was lost.
+/// The kinds of what was lost of the session itself.
 pub(crate) fn lost(converted: &Converted) -> BTreeSet<LossKind> {
-    converted.losses.iter().map(|loss| loss.kind).collect()
+    let own = converted.losses.iter().filter(|loss| loss.subagent.is_none());
+    own.map(|loss| loss.kind).collect()
 }
 
 /// The context of a session.

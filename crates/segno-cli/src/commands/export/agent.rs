@@ -13,9 +13,10 @@ use crate::terminal::confirm::confirm;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_store::RealDisk;
-use segno_store::convert::File;
+use segno_store::convert::{File, Loss};
 use segno_store::foreign::Agent;
 use segno_store::install::{Installed, install};
+use serde_json::json;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
@@ -33,10 +34,18 @@ pub(super) async fn export(
     if args.install {
         return installed(args, &copy, screen);
     }
-    told(&copy);
+    if !args.json {
+        told(&copy);
+    }
     let files = &copy.converted.files;
     match (&args.output, files.split_first()) {
-        (Some(path), _) => written(files, &place.cwd.join(path))?,
+        (Some(path), _) => {
+            let paths = written(files, &place.cwd.join(path))?;
+            if args.json {
+                report(&copy, &paths, Outcome::Written, screen);
+            }
+        }
+        (None, _) if args.json => report(&copy, &[], Outcome::Nothing, screen),
         (None, Some((first, rest))) => {
             screen.exact(&first.bytes);
             if !rest.is_empty() {
@@ -56,19 +65,100 @@ fn installed(
     copy: &HandOver,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
+    let asks = !args.yes && can_ask();
     if copy.installed()?.is_none() {
-        told(copy);
-        let asks = !args.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        if asks || !args.json {
+            told(copy);
+        }
         let files = plural(copy.converted.files.len(), "file");
         let question = format!("Make {files} for {}, as a new session?", copy.target);
         if asks && !confirm(&question, "--yes")? {
-            screen.line(Text::line(Tone::Dim, "Nothing was written."));
-            return Ok(ExitCode::Done);
+            if args.json {
+                report(copy, &[], Outcome::Nothing, screen);
+            } else {
+                screen.line(Text::line(Tone::Dim, "Nothing was written."));
+            }
+            return Ok(ExitCode::Stopped);
         }
     }
-    install_it(copy)?;
-    screen.line(copy.line());
+    if args.json {
+        let outcome = match copy.install()? {
+            Installed::New(_) => Outcome::Installed,
+            Installed::Before(_) => Outcome::There,
+        };
+        report(copy, &copy.files(), outcome, screen);
+    } else {
+        install_it(copy)?;
+        screen.line(copy.line());
+    }
     Ok(ExitCode::Done)
+}
+
+/// Whether somebody is there who can be asked.
+fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Tells what a copy that is not there yet will lack; where somebody is there, asks whether to go on without it.
+/// Without a terminal it goes on, as what was asked for is to be done.
+pub(in super::super) fn agreed(copy: &HandOver, yes: bool) -> Result<bool, CliError> {
+    if copy.installed()?.is_some() {
+        return Ok(true);
+    }
+    told(copy);
+    if yes || copy.converted.losses.is_empty() || !can_ask() {
+        return Ok(true);
+    }
+    confirm(&format!("Go on in {} without this?", copy.target), "--yes")
+}
+
+/// What became of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// Nothing was to be written.
+    Nothing,
+    /// They are where -o said.
+    Written,
+    /// They are where the agent finds them.
+    Installed,
+    /// They were there already.
+    There,
+}
+
+impl Outcome {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Written => "written",
+            Self::Installed => "installed",
+            Self::There => "there",
+        }
+    }
+
+    /// Whether the agent can go on with them.
+    fn is_installed(self) -> bool {
+        matches!(self, Self::Installed | Self::There)
+    }
+}
+
+fn report(copy: &HandOver, files: &[PathBuf], outcome: Outcome, screen: &mut Screen) {
+    let loss = |(loss, text): (&Loss, String)| {
+        json!({
+            "kind": loss.kind, "count": loss.count, "records": loss.records,
+            "subagent": loss.subagent, "text": text,
+        })
+    };
+    screen.json(&json!({
+        "version": 1,
+        "session": copy.word(),
+        "target": copy.target.id(),
+        "id": copy.converted.id,
+        "outcome": outcome.word(),
+        "files": files,
+        "losses": copy.losses().map(loss).collect::<Vec<_>>(),
+        "notes": copy.notes,
+        "command": outcome.is_installed().then(|| copy.line()),
+    }));
 }
 
 /// Makes the files, and says so; a session that is there already is not made again.
@@ -84,13 +174,13 @@ pub(in super::super) fn install_it(copy: &HandOver) -> Result<(), CliError> {
 /// What the copy lacks, before it is written.
 pub(in super::super) fn told(copy: &HandOver) {
     copy.notes.iter().for_each(|note| tell(note));
-    for loss in copy.losses() {
+    for (_, loss) in copy.losses() {
         tell(&format!("not in it: {loss}"));
     }
 }
 
-/// One file under this name, or several in a directory of this name.
-fn written(files: &[File], path: &Path) -> Result<(), CliError> {
+/// One file under this name, or several in a directory of this name; where they are.
+fn written(files: &[File], path: &Path) -> Result<Vec<PathBuf>, CliError> {
     let shown = path.display().to_string();
     let (root, name) = match (path.parent(), path.file_name()) {
         (Some(root), Some(name)) => (root, PathBuf::from(name)),
@@ -103,7 +193,7 @@ fn written(files: &[File], path: &Path) -> Result<(), CliError> {
         files => install(&RealDisk, path, files),
     };
     match done {
-        Ok(Installed::New(_)) => Ok(()),
+        Ok(Installed::New(paths)) => Ok(paths),
         Ok(Installed::Before(_)) => {
             let error = CliError::failed(format!("{shown} exists already."));
             Err(error.because("an export never overwrites a file").next(format!(
@@ -119,8 +209,10 @@ fn written(files: &[File], path: &Path) -> Result<(), CliError> {
     }
 }
 
-/// `--install` with a format that no agent reads.
-pub(super) fn only_for_agents() -> CliError {
-    CliError::usage("--install is for the format of an agent.")
-        .next("Say which: --format claude, codex, pi, opencode or gemini.")
+/// `--install` or `--json` with a format that no agent reads.
+pub(super) fn only_for_agents(args: &ExportArgs) -> CliError {
+    let word = if args.install { "--install" } else { "--json" };
+    let json = if args.install { "" } else { " The session itself as JSON: --format json." };
+    CliError::usage(format!("{word} is for the format of an agent."))
+        .next(format!("Say which: --format claude, codex, pi, opencode or gemini.{json}"))
 }
