@@ -195,6 +195,87 @@ fn every_agents_sessions_are_repaired_in_their_own_way() {
     }
 }
 
+/// A rollout whose lines have these numbers: its header, a prompt, a call, its result, a reply.
+fn numbered(id: &str, numbers: [&str; 5]) -> String {
+    let at = "2026-03-02T09:00:0";
+    let rows = [
+        format!("\"type\":\"session_meta\",\"payload\":{{\"id\":\"{id}\",\"timestamp\":\"{at}0.000Z\",\"cwd\":\"/srv/kiln\",\"cli_version\":\"0.171.0\",\"history_mode\":\"paginated\",\"source\":\"cli\"}}"),
+        "\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"ASK-N\"}]}".to_owned(),
+        "\"type\":\"response_item\",\"payload\":{\"type\":\"function_call\",\"name\":\"shell\",\"arguments\":\"{}\",\"call_id\":\"c\"}".to_owned(),
+        "\"type\":\"response_item\",\"payload\":{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"OUT-N\"}".to_owned(),
+        "\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"SAY-N\"}]}".to_owned(),
+    ];
+    let line = |(n, (number, row)): (usize, (&str, String))| {
+        format!("{{\"timestamp\":\"{at}{n}.000Z\",\"ordinal\":{number},{row}}}\n")
+    };
+    std::iter::zip(numbers, rows).enumerate().map(line).collect()
+}
+
+/// Numbers that are too high, repeated or backwards hide nothing, in the session, in its forks and in what is made
+/// of it, and a repaired file counts up by one.
+#[test]
+fn wrong_numbers_of_lines_hide_nothing_anywhere() {
+    let wrong = [
+        ["0", "1", "9000000000", "3", "4"],
+        ["0", "1", "18446744073709551615", "3", "4"],
+        ["9000000000", "1", "2", "3", "4"],
+        ["0", "1", "2", "2", "3"],
+        ["0", "1", "1", "1", "1"],
+        ["0", "3", "2", "1", "4"],
+        ["4", "3", "2", "1", "0"],
+    ];
+    let (id, fork) =
+        ("019c0000-0001-7000-8000-000000000001", "019c0000-0002-7000-8000-000000000002");
+    let file = |id: &str| format!("{CODEX}/rollout-2026-03-02T09-00-00-{id}.jsonl");
+    for numbers in wrong {
+        let machine = Machine::new();
+        let text = numbered(id, numbers);
+        machine.put(&file(id), &text);
+        // A fork names the end of its base as a place and as a number, or only as a number.
+        for (n, base) in
+            [format!(",\"end_byte_offset\":{}", text.len()), String::new()].iter().enumerate()
+        {
+            let fork = fork.replace("0002-7000", &format!("000{}-7000", n + 2));
+            let head = format!(
+                "{{\"timestamp\":\"2026-03-02T10:00:00.000Z\",\"ordinal\":5,\"type\":\"session_meta\",\"payload\":{{\"id\":\"{fork}\",\"timestamp\":\"2026-03-02T10:00:00.000Z\",\"cwd\":\"/srv/kiln\",\"history_base\":{{\"thread_id\":\"{id}\",\"end_ordinal_exclusive\":5{base}}}}}}}\n"
+            );
+            let own = "{\"timestamp\":\"2026-03-02T10:00:01.000Z\",\"ordinal\":6,\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"FORK-N\"}]}}\n";
+            machine.put(&file(&fork), &format!("{head}{own}"));
+        }
+        assert_eq!(machine.list(&["--all"]).len(), 3, "{numbers:?}");
+        let holds_all = |text: &str, words: &[&str]| {
+            let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
+            assert!(missing.is_empty(), "{numbers:?}: {missing:?} in {text}");
+        };
+        let all = ["ASK-N", "OUT-N", "SAY-N"];
+        let session = "codex:019c0000-0001";
+        holds_all(&machine.out(&["show", session]), &all);
+        holds_all(&machine.out(&["show", session, "--context"]), &all);
+        holds_all(&machine.out(&["export", session, "--format", "markdown"]), &all);
+        holds_all(&machine.out(&["export", session, "--format", "pi"]), &all);
+        for fork in ["codex:019c0000-0002", "codex:019c0000-0003"] {
+            holds_all(&machine.out(&["show", fork, "--context"]), &["FORK-N"]);
+            holds_all(&machine.out(&["show", fork, "--context"]), &all);
+        }
+        let said = machine.run(&["repair", session, "-o", "mended.jsonl", "--yes"]);
+        assert_eq!(said.code, 0, "{numbers:?}: {said:?}");
+        let mended = fs::read_to_string(machine.place.file("mended.jsonl")).unwrap();
+        let counted: Vec<u64> = mended
+            .lines()
+            .map(|line| {
+                serde_json::from_str::<serde_json::Value>(line).unwrap()["ordinal"]
+                    .as_u64()
+                    .unwrap()
+            })
+            .collect();
+        assert_eq!(counted, [0, 1, 2, 3, 4], "{numbers:?}");
+        holds_all(&mended, &all);
+        let path = machine.place.file("mended.jsonl");
+        assert_eq!(machine.run(&["check", path.to_str().unwrap()]).code, 0, "{numbers:?}");
+        assert_eq!(machine.run(&["repair", path.to_str().unwrap()]).code, 0, "{numbers:?}");
+    }
+}
+
 /// Covers: G14.
 #[test]
 fn databases_are_left_alone_and_the_way_on_is_said() {

@@ -66,7 +66,7 @@ impl Lines<Box<dyn Read>> {
 
 impl<R: Read> Lines<R> {
     /// The lines of a stream; `path` is for errors.
-    pub(super) fn new(input: R, path: &Path) -> Self {
+    pub(crate) fn new(input: R, path: &Path) -> Self {
         let buffer = vec![0; CHUNK];
         let path = path.to_owned();
         Self { input, path, buffer, start: 0, end: 0, offset: 0, number: 0, ended: false }

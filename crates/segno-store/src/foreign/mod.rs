@@ -13,7 +13,7 @@ mod calls;
 mod chain;
 mod claude;
 mod cline;
-mod codex;
+pub(crate) mod codex;
 mod crush;
 pub(crate) mod emitter;
 mod entries;

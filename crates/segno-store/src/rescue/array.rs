@@ -3,10 +3,11 @@
 //! Responsible for: which stretches of such a file are kept, and what stands between them. Must not: look into an
 //! element, or hold more than one.
 
-use super::draft::{At, Draft};
+use super::draft::{At, Draft, Fate};
 use super::error::RescueError;
+use super::json::spliced;
 use super::rule::Rule;
-use super::{Source, UNREADABLE};
+use super::{Dialect, Source, UNREADABLE};
 use crate::foreign::Item;
 use crate::foreign::array::Pieces;
 use crate::foreign::emitter::Emitter;
@@ -38,7 +39,11 @@ struct Found {
 }
 
 /// Looks at the whole value.
-pub(super) fn stretches(source: &Source, draft: &mut Draft) -> Result<Stretches, RescueError> {
+pub(super) fn stretches(
+    source: &Source,
+    dialect: &mut Dialect<'_>,
+    draft: &mut Draft,
+) -> Result<Stretches, RescueError> {
     let mut trouble: Vec<(&'static str, At)> = Vec::new();
     let mut pieces: Vec<Found> = Vec::new();
     {
@@ -58,13 +63,20 @@ pub(super) fn stretches(source: &Source, draft: &mut Draft) -> Result<Stretches,
             let start = piece.origin.offset.unwrap_or(0);
             let text = (piece.raw != piece.json.as_bytes()).then(|| piece.json.to_owned());
             let span = start..start + piece.raw.len() as u64;
+            if piece.index.is_some() {
+                let line = piece.origin.line.unwrap_or(1);
+                let at = At { line, offset: start, object: pieces.len() };
+                dialect.take(&at, piece.json, draft);
+            }
             pieces.push(Found { span, inner: piece.key.is_some() && piece.index.is_some(), text });
             Ok(true)
         })?;
     }
     trouble.retain(|(code, _)| UNREADABLE.iter().any(|(known, ..)| known == code));
     let is_marked = source.starts_with(b"\xEF\xBB\xBF")?;
-    if trouble.is_empty() && !is_marked {
+    dialect.finish(draft);
+    change(source, &mut pieces, draft).map_err(RescueError::write)?;
+    if trouble.is_empty() && !is_marked && draft.edits.is_empty() {
         return Ok(None);
     }
     for (code, at) in &trouble {
@@ -76,6 +88,24 @@ pub(super) fn stretches(source: &Source, draft: &mut Draft) -> Result<Stretches,
         draft.tell(Rule::ByteOrderMark, None, "a byte order mark stands before the value");
     }
     lay_out(source, &pieces, &trouble, is_marked).map(Some).map_err(RescueError::write)
+}
+
+/// What the agent's rules change in elements.
+fn change(source: &Source, pieces: &mut [Found], draft: &Draft) -> io::Result<()> {
+    for (n, fate) in draft.edits.values().flat_map(|edit| &edit.objects) {
+        let (Some(piece), Fate::Spliced(splices)) = (pieces.get_mut(*n), fate) else { continue };
+        let mut text = match piece.text.take() {
+            Some(text) => text,
+            None => {
+                let mut bytes = Vec::new();
+                copy(source, &piece.span, &mut bytes)?;
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+        };
+        text = spliced(&text, splices);
+        piece.text = Some(text);
+    }
+    Ok(())
 }
 
 fn lay_out(

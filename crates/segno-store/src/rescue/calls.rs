@@ -19,7 +19,12 @@ pub(super) struct Open {
     pub(super) name: String,
     /// The row on which a result would hang, and its own.
     pub(super) row: String,
+    /// The turn that made it: of the calls of one turn the first gets a result, of several turns the nearest.
     pub(super) turn: u64,
+    /// The line where our reader has its reply begin.
+    pub(super) reply: u64,
+    /// Where the call says its id.
+    pub(super) named: Option<(At, Span)>,
     /// The response that it is part of.
     pub(super) response: String,
     /// What the agent's result needs besides.
@@ -43,6 +48,8 @@ pub(super) enum Answer {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     known: HashSet<u64>,
+    /// Ids of more than one call.
+    shared: HashSet<u64>,
     /// In the order of the calls.
     open: HashMap<u64, Vec<Open>>,
     /// Calls by id and turn, for agents whose results hang on the turn.
@@ -55,16 +62,25 @@ impl Calls {
         id.is_empty() || self.known.contains(&hash(id))
     }
 
-    /// An id that was not given before.
-    pub(super) fn fresh(&self, id: &str) -> String {
+    /// Whether several calls have the id, or it is none.
+    pub(super) fn is_shared(&self, id: &str) -> bool {
+        id.is_empty() || self.shared.contains(&hash(id))
+    }
+
+    /// An id that was not given before, and is not given again.
+    pub(super) fn fresh(&mut self, id: &str) -> String {
         let stem = if id.is_empty() { "call" } else { id };
         let mut fresh = (2_u32..).map(|n| format!("{stem}_{n}"));
-        fresh.find(|id| !self.is_used(id)).unwrap_or_default()
+        let fresh = fresh.find(|id| !self.is_used(id)).unwrap_or_default();
+        self.known.insert(hash(&fresh));
+        fresh
     }
 
     /// A call as the file names it.
     pub(super) fn call(&mut self, id: &str, open: Open) {
-        self.known.insert(hash(id));
+        if !self.known.insert(hash(id)) {
+            self.shared.insert(hash(id));
+        }
         self.known.insert(hash(&open.id));
         self.turns.insert((hash(id), open.turn));
         self.open.entry(hash(id)).or_default().push(open);
@@ -97,11 +113,16 @@ impl Calls {
         self.open.values_mut().flatten().for_each(&mut each);
     }
 
-    /// Those that are sent without a result, as our context has it: `unanswered` holds their ids as the file
-    /// names them. In the order of the file.
-    pub(super) fn unanswered(&mut self, unanswered: &[String]) -> Vec<Open> {
-        let wanted = unanswered.iter().filter_map(|id| self.open.get_mut(&hash(id))?.pop());
-        let mut wanted: Vec<Open> = wanted.collect();
+    /// Those that are sent without a result, as our context has it: `unanswered` holds where their replies begin,
+    /// and their ids as the file names them. In the order of the file.
+    pub(super) fn unanswered(&mut self, unanswered: &[(Option<u64>, String)]) -> Vec<Open> {
+        let mut wanted = Vec::new();
+        for (reply, id) in unanswered {
+            let Some(open) = self.open.get_mut(&hash(id)) else { continue };
+            let at = open.iter().position(|call| Some(call.reply) == *reply);
+            // Some readers put a reply together from several lines.
+            wanted.extend(at.map(|at| open.remove(at)).or_else(|| open.pop()));
+        }
         wanted.sort_by_key(|open| (open.at.line, open.at.object));
         wanted
     }

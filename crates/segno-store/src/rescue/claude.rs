@@ -37,8 +37,13 @@ pub(super) struct Claude<'r> {
 
 impl<'r> Claude<'r> {
     pub(super) fn new(reading: &'r Reading) -> Self {
-        let kind =
-            Kind { repeats_go_on: true, continues_others: true, finds_later: true, fresh: uuid_of };
+        let kind = Kind {
+            main: MAIN,
+            repeats_go_on: true,
+            continues_others: true,
+            finds_later: true,
+            fresh: uuid_of,
+        };
         Self { reading, tree: Tree::new(kind), calls: Calls::default(), child: None }
     }
 
@@ -65,8 +70,12 @@ impl<'r> Claude<'r> {
         let (Some(id), Some(kind)) = (fields.text("uuid"), fields.text("type")) else { return };
         let is_sidechain = fields.is_true("isSidechain");
         let child = *self.child.get_or_insert(is_sidechain);
+        let own = self.reading.facts.id.as_deref();
+        let is_own = |agent: &str| child && own.is_none_or(|own| own == agent);
         let lane = match fields.text("agentId") {
-            _ if !is_sidechain || child => MAIN,
+            _ if !is_sidechain => MAIN,
+            None if child => MAIN,
+            Some(agent) if is_own(&agent) => MAIN,
             Some(agent) => hash(&agent),
             None => hash("sidechain"),
         };
@@ -168,6 +177,8 @@ impl<'r> Claude<'r> {
                 name: fields.text("name").unwrap_or_default().into_owned(),
                 row: row.id.clone(),
                 turn: hash(&row.id),
+                reply: row.at.line,
+                named: None,
                 response: response.to_string(),
                 template: template(row.fields),
                 children: Vec::new(),
@@ -199,7 +210,10 @@ impl<'r> Claude<'r> {
                     None
                 }
                 Answer::Second => Some(Rule::SecondResult),
-                Answer::Orphan => Some(Rule::OrphanResult),
+                Answer::Orphan if self.reading.orphans.contains(&row.at.line) => {
+                    Some(Rule::OrphanResult)
+                }
+                Answer::Orphan => None,
             };
             answers.push(rule.filter(|rule| draft.has(*rule)));
         }

@@ -10,13 +10,11 @@
 use super::UNKNOWN_OUTCOME;
 use super::calls::{Answer, Calls, Open};
 use super::draft::{At, Draft};
-use super::json::{Fields, span};
+use super::json::{Fields, quote, span, spliced, text};
 use super::reading::Reading;
 use super::rule::Rule;
-use super::tree::hash;
-use serde_json::value::RawValue;
+use crate::foreign::codex::numbers::{Numbered, Ordinals};
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
 
 /// One session while it is gone through.
 pub(super) struct Codex<'r> {
@@ -24,9 +22,10 @@ pub(super) struct Codex<'r> {
     calls: Calls,
     first: Option<At>,
     has_header: bool,
+    /// The header, where it is not the first line.
+    late_header: Option<(At, String)>,
     has_numbers: bool,
-    /// The contents of numbered lines, by number.
-    seen: HashMap<u64, u64>,
+    ordinals: Ordinals,
     /// The number that the next line should have.
     next: Option<u64>,
     /// The first line that has another number, or stands behind one that does not count any more.
@@ -42,8 +41,9 @@ impl<'r> Codex<'r> {
             calls: Calls::default(),
             first: None,
             has_header: false,
+            late_header: None,
             has_numbers: false,
-            seen: HashMap::new(),
+            ordinals: Ordinals::default(),
             next: None,
             astray: None,
             reply: None,
@@ -55,8 +55,10 @@ impl<'r> Codex<'r> {
         self.first.get_or_insert(*at);
         let Some(fields) = Fields::of(json) else { return };
         let kind = fields.text("type").unwrap_or_default();
-        let is_header = kind == "session_meta";
-        self.has_header |= is_header || kind.is_empty() && fields.get("id").is_some();
+        let is_header = kind == "session_meta" || kind.is_empty() && fields.get("id").is_some();
+        if is_header && !std::mem::replace(&mut self.has_header, true) {
+            self.header(at, json, &fields, draft);
+        }
         if !self.number(at, json, &fields, draft) {
             return;
         }
@@ -76,21 +78,37 @@ impl<'r> Codex<'r> {
         }
     }
 
+    /// Looks at where the header stands, and at the number with which the file begins.
+    fn header(&mut self, at: &At, json: &str, fields: &Fields<'_>, draft: &mut Draft) {
+        let base = fields.object("payload").and_then(|payload| payload.object("history_base"));
+        let start = base.and_then(|base| number(&base, "end_ordinal_exclusive")).unwrap_or(0);
+        let place = fields.get("ordinal").and_then(|raw| span(json, raw));
+        let wrong = place.filter(|_| number(fields, "ordinal").is_some_and(|own| own != start));
+        if self.first == Some(*at) {
+            if let Some(place) = wrong.filter(|_| draft.has(Rule::Ordinals)) {
+                draft.splice(at, place, start.to_string());
+                self.astray = Some(*at);
+            }
+            return;
+        }
+        let json = match wrong {
+            Some(place) => spliced(json, &[(place, start.to_string())]),
+            None => json.to_owned(),
+        };
+        self.late_header = Some((*at, json));
+    }
+
     /// Looks at a line's number. False: it is a repeat.
     fn number(&mut self, at: &At, json: &str, fields: &Fields<'_>, draft: &mut Draft) -> bool {
-        let Some(number) = fields.get("ordinal").and_then(|raw| raw.get().parse::<u64>().ok())
-        else {
-            return true;
-        };
-        self.has_numbers = true;
-        let content = hash(fields.get("payload").map_or(json, RawValue::get));
-        let is_repeat = self.seen.get(&number) == Some(&content);
-        self.seen.entry(number).or_insert(content);
+        let number = number(fields, "ordinal");
+        self.has_numbers |= number.is_some();
+        let is_repeat = self.ordinals.line(json) == Numbered::Twice;
         if is_repeat && draft.has(Rule::RepeatedRecord) {
             draft.leave_out(at);
             draft.tell(Rule::RepeatedRecord, Some(at), "the line stands there already");
             return false;
         }
+        let Some(number) = number else { return true };
         if self.next.is_some_and(|next| next != number) {
             self.astray.get_or_insert(*at);
         }
@@ -115,14 +133,18 @@ impl<'r> Codex<'r> {
         let is_reply = output.is_some()
             || matches!(&*kind, "reasoning" | "web_search_call" | "image_generation_call")
             || kind == "message" && item.text("role").as_deref() == Some("assistant");
-        if let Some(before) = self.reply.replace(*at).filter(|_| !is_reply) {
+        let reply = self.reading.reply_of(at.line);
+        let ends = |before: &At| !is_reply || self.reading.reply_of(before.line) != reply;
+        if let Some(before) = self.reply.replace(*at).filter(ends) {
             self.settle(&before);
         }
         if !is_reply {
             self.reply = None;
         }
         if let Some(output) = output {
-            let id = item.text("call_id").or_else(|| item.text("id")).unwrap_or_default();
+            let mut named = ["call_id", "id"].iter().filter_map(|name| item.some(name));
+            let named = named.find(|raw| text(raw).is_some());
+            let id = named.and_then(text).unwrap_or_default();
             let mut template = Map::new();
             template.insert("output".to_owned(), json!(output));
             let is_bare = fields.get("payload").is_none();
@@ -135,8 +157,9 @@ impl<'r> Codex<'r> {
                 id: id.to_string(),
                 name,
                 row: String::new(),
-                // Its place is not known so far.
-                turn: 0,
+                turn: reply,
+                reply,
+                named: named.and_then(|raw| Some((*at, span(json, raw)?))),
                 response: String::new(),
                 template,
                 children: Vec::new(),
@@ -152,9 +175,10 @@ impl<'r> Codex<'r> {
 
     /// The reply is over: results of its calls come behind `end`.
     fn settle(&mut self, end: &At) {
+        let reply = self.reading.reply_of(end.line);
         self.calls.each_open(|open| {
-            if open.turn == 0 {
-                (open.turn, open.at) = (1, *end);
+            if open.turn == reply {
+                open.at = *end;
             }
         });
     }
@@ -170,9 +194,19 @@ impl<'r> Codex<'r> {
         {
             self.put_header(&at, draft);
         }
+        if let Some((late, json)) = self.late_header.take()
+            && let Some(first) = self.first.filter(|_| draft.has(Rule::MissingHeader))
+        {
+            draft.insert_before(&first, json);
+            draft.leave_out(&late);
+            let what = "the line that says what the session is does not stand first";
+            draft.tell(Rule::MissingHeader, Some(&late), what);
+            self.astray = Some(first).filter(|_| self.has_numbers);
+        }
         let mut from = self.astray;
         if draft.has(Rule::UnansweredCall) {
-            for call in self.calls.unanswered(&self.reading.unanswered) {
+            for mut call in self.calls.unanswered(&self.reading.unanswered) {
+                self.give_own_id(&mut call, draft);
                 draft.insert_after(&call.at, output(&call, self.has_numbers));
                 let what = format!("the call {} ({}) has no output", call.id, call.name);
                 draft.tell(Rule::UnansweredCall, Some(&call.at), what);
@@ -185,6 +219,23 @@ impl<'r> Codex<'r> {
             draft.tell(Rule::Ordinals, Some(&at), what);
         }
         Some(from.line)
+    }
+
+    /// Codex takes any output under a call's id for its own, so that a call which has none must not share its id.
+    fn give_own_id(&mut self, call: &mut Open, draft: &mut Draft) {
+        if !self.calls.is_shared(&call.id) || !draft.has(Rule::ReusedCallId) {
+            return;
+        }
+        let Some((at, place)) = call.named.clone() else { return };
+        let own = self.calls.fresh(&call.id);
+        draft.splice(&at, place, quote(&own));
+        let what = if call.id.is_empty() {
+            "a call without an id and without an output".to_owned()
+        } else {
+            format!("the call {} has no output, and another one has its id", call.id)
+        };
+        draft.tell(Rule::ReusedCallId, Some(&at), what);
+        call.id = own;
     }
 
     fn put_header(&mut self, at: &At, draft: &mut Draft) {
@@ -210,6 +261,10 @@ impl<'r> Codex<'r> {
             "the first line, which says what the session is, is lost",
         );
     }
+}
+
+fn number(fields: &Fields<'_>, name: &str) -> Option<u64> {
+    fields.get(name)?.get().parse().ok()
 }
 
 /// A line that Codex passes over.

@@ -25,6 +25,12 @@ pub enum RescueError {
         /// The file.
         path: PathBuf,
     },
+    /// It is compressed, and what is repaired is not: it cannot take its place.
+    #[error("{path} is packed")]
+    Packed {
+        /// The file.
+        path: PathBuf,
+    },
     /// It changed since it was read.
     #[error("{path} changed while it was looked at")]
     Changed {

@@ -168,7 +168,8 @@ fn found(path: &Path, agent: Agent, roots: &Roots) -> Option<Located> {
 
 /// The name of a file that holds a session with this id; none where sessions are folders.
 fn new_name(agent: Agent, path: &Path, id: &str) -> Option<PathBuf> {
-    let stem = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
+    let name = path.file_name()?.to_str()?;
+    let stem = name.strip_suffix(".zst").unwrap_or(name).strip_suffix(".jsonl")?;
     let name = match agent {
         Agent::Claude if stem.starts_with("agent-") => format!("agent-{id}.jsonl"),
         Agent::Claude | Agent::Qwen => format!("{id}.jsonl"),

@@ -12,6 +12,7 @@ mod claude;
 mod codex;
 mod draft;
 mod error;
+mod gemini;
 mod install;
 mod json;
 mod pi;
@@ -28,15 +29,18 @@ pub use place::{Placed, replace};
 pub use rule::{RULES, Rule, RuleRow, is_repaired};
 pub use write::Rename;
 
+use crate::foreign::codex::unpack::{self, Torn};
 use crate::foreign::lines::Lines;
 use crate::foreign::{Agent, ForeignError, Located, Stamp, is_document, open_untouched};
 use array::Stretches;
 use claude::Claude;
 use codex::Codex;
 use draft::{At, Draft, Edit};
+use gemini::Gemini;
 use pi::Pi;
 use reading::Reading;
 use salvage::{Salvage, salvage};
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -66,6 +70,8 @@ pub struct Plan {
     renumber_from: Option<u64>,
     /// Of what is one JSON value.
     stretches: Stretches,
+    /// Whether the file is compressed; what is written is not.
+    is_packed: bool,
     stamp: Stamp,
 }
 
@@ -104,11 +110,13 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
     let source = Source::open(&session.path)?;
     let reading = Reading::of(session)?;
     let mut draft = Draft::new(agent);
-    let (mut renumber_from, mut stretches) = (None, None);
+    let (mut renumber_from, mut stretches, mut is_packed) = (None, None, false);
     if agent == Agent::Cline || agent == Agent::Gemini && is_document(&session.path)? {
-        stretches = array::stretches(&source, &mut draft)?;
+        let mut dialect = Dialect::of(agent, &reading);
+        stretches = array::stretches(&source, &mut dialect, &mut draft)?;
     } else if is_repaired(agent) && session.path.is_file() {
-        if source.starts_with(ZSTD)? {
+        is_packed = source.starts_with(ZSTD)?;
+        if is_packed && agent != Agent::Codex {
             return Err(RescueError::NoRules { path: session.path.clone() });
         }
         renumber_from = go_through(&source, &reading, &mut draft)?;
@@ -130,6 +138,7 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
         edits: draft.edits,
         renumber_from,
         stretches,
+        is_packed,
         stamp: source.stamp,
     })
 }
@@ -218,8 +227,11 @@ impl Source {
         Ok(start.into_iter().find(|b| matches!(b, b'[' | b'{')) == Some(byte))
     }
 
-    fn lines(&self) -> Result<Lines<Box<dyn Read>>, RescueError> {
-        Ok(Lines::open(&self.path)?)
+    /// Its lines, and what tells in the end whether a packed file is broken.
+    fn lines(&self) -> Result<(Lines<Box<dyn Read>>, Torn), RescueError> {
+        let failed = |source| ForeignError::Io { path: self.path.clone(), source };
+        let (input, torn) = unpack::open(&self.path).map_err(failed)?;
+        Ok((Lines::new(input, &self.path), torn))
     }
 
     fn from(&self, offset: u64) -> io::Result<impl Read + use<>> {
@@ -233,6 +245,7 @@ impl Source {
 enum Dialect<'r> {
     Claude(Box<Claude<'r>>),
     Codex(Box<Codex<'r>>),
+    Gemini(Gemini<'r>),
     Pi(Box<Pi<'r>>),
     /// Only lines are repaired.
     Lines,
@@ -243,6 +256,7 @@ impl<'r> Dialect<'r> {
         match agent {
             Agent::Claude => Self::Claude(Box::new(Claude::new(reading))),
             Agent::Codex => Self::Codex(Box::new(Codex::new(reading))),
+            Agent::Gemini => Self::Gemini(Gemini::new(reading)),
             Agent::Pi => Self::Pi(Box::new(Pi::new(reading))),
             _ => Self::Lines,
         }
@@ -250,11 +264,16 @@ impl<'r> Dialect<'r> {
 
     /// Whether an object that stands on a broken line is a record, and not a piece of one.
     fn is_record(&self, json: &str) -> bool {
+        if let (Self::Pi(_), Ok(writes)) = (self, serde_json::from_str::<Vec<&RawValue>>(json)) {
+            // Version 4 puts several writes into one line.
+            let mut writes = writes.into_iter().filter_map(|write| json::Fields::of(write.get()));
+            return writes.any(|fields| Pi::is_record(&fields));
+        }
         let Some(fields) = json::Fields::of(json) else { return false };
         match self {
             Self::Claude(_) => Claude::is_record(&fields),
             Self::Pi(_) => Pi::is_record(&fields),
-            Self::Codex(_) | Self::Lines => true,
+            Self::Codex(_) | Self::Gemini(_) | Self::Lines => true,
         }
     }
 
@@ -262,6 +281,7 @@ impl<'r> Dialect<'r> {
         match self {
             Self::Claude(claude) => claude.take(at, json, draft),
             Self::Codex(codex) => codex.take(at, json, draft),
+            Self::Gemini(gemini) => gemini.take(at, json),
             Self::Pi(pi) => pi.take(at, json, draft),
             Self::Lines => {}
         }
@@ -271,6 +291,7 @@ impl<'r> Dialect<'r> {
         match self {
             Self::Claude(claude) => claude.finish(draft),
             Self::Codex(codex) => return codex.finish(draft),
+            Self::Gemini(gemini) => gemini.finish(draft),
             Self::Pi(pi) => pi.finish(draft),
             Self::Lines => {}
         }
@@ -285,7 +306,7 @@ fn go_through(
     draft: &mut Draft,
 ) -> Result<Option<u64>, RescueError> {
     let mut dialect = Dialect::of(draft.agent, reading);
-    let mut lines = source.lines()?;
+    let (mut lines, torn) = source.lines()?;
     let (mut last, mut whole) = (None, 0_u64);
     while let Some(line) = lines.next_raw()? {
         let at = At { line: line.number, offset: line.offset, object: 0 };
@@ -304,6 +325,9 @@ fn go_through(
         }
         whole += found.objects.len() as u64;
         last = (!line.whole && !found.objects.is_empty()).then_some(at);
+    }
+    if torn.get() && draft.has(Rule::TornArchive) {
+        draft.tell(Rule::TornArchive, None, "the packed file is broken or ends early");
     }
     if whole == 0 {
         let (path, bytes) = (source.path.clone(), source.bytes());

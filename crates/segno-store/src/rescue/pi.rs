@@ -35,6 +35,8 @@ pub(super) struct Pi<'r> {
     about: Option<(At, String, Span)>,
     provider: Option<String>,
     first: Option<At>,
+    /// In version 1, where entries do not say what they hang on: the reply that the next one hangs on.
+    before: Option<u64>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -49,6 +51,7 @@ enum Header {
 impl<'r> Pi<'r> {
     pub(super) fn new(reading: &'r Reading) -> Self {
         let kind = Kind {
+            main: MAIN,
             repeats_go_on: false,
             continues_others: false,
             finds_later: false,
@@ -63,6 +66,7 @@ impl<'r> Pi<'r> {
             about: None,
             provider: None,
             first: None,
+            before: None,
         }
     }
 
@@ -71,7 +75,12 @@ impl<'r> Pi<'r> {
         let has = |name: &str| fields.get(name).is_some();
         let is_header = fields.text("kind").as_deref() == Some("header") && has("id");
         let is_write = has("kind") && has("seq");
-        is_header || is_write || has("type") && (has("timestamp") || has("parentId"))
+        let is_time = |raw: &RawValue| match text(raw) {
+            Some(time) => Timestamp::parse(&time).is_some(),
+            None => raw.get().starts_with(|c: char| c.is_ascii_digit()),
+        };
+        let is_dated = fields.get("timestamp").is_some_and(is_time);
+        is_header || is_write || has("type") && (is_dated || has("parentId"))
     }
 
     /// Takes the next object.
@@ -94,7 +103,11 @@ impl<'r> Pi<'r> {
         if kind == "session" {
             return self.take_header(at, json, draft);
         }
-        let Some(id) = fields.text("id") else {
+        if !Self::is_record(&fields) {
+            // Our reader keeps it as it is, and nothing hangs on it.
+            return;
+        }
+        let Some(id) = self.id_of(at, &fields, draft) else {
             // Version 1: one entry follows the other.
             return self.entry(at, json, &fields, &kind, (String::new(), None), draft);
         };
@@ -104,7 +117,7 @@ impl<'r> Pi<'r> {
             id_span: fields.get("id").and_then(|raw| span(json, raw)),
             parent: parent.as_ref().map(|(id, span)| (&**id, span.clone())),
             print: hash(json),
-            is_node: self.reading.is_node(at.line, &id),
+            is_node: self.reading.is_node(at.line, &fields.text("id").unwrap_or_default()),
             lane: MAIN,
         };
         let tail = self.tree.tail(MAIN).map(str::to_owned);
@@ -117,6 +130,18 @@ impl<'r> Pi<'r> {
             self.about = None;
         }
         self.entry(at, json, &fields, &kind, (id, parent), draft);
+    }
+
+    /// An entry's id. One that says what it hangs on, and not what it is called, gets one: others have to hang on it.
+    fn id_of<'a>(&self, at: &At, fields: &Fields<'a>, draft: &mut Draft) -> Option<Cow<'a, str>> {
+        let id = fields.text("id");
+        if id.is_some() || fields.get("parentId").is_none() || !draft.has(Rule::ReusedId) {
+            return id;
+        }
+        let id = self.tree.fresh(&format!("line {} {}", at.line, at.object));
+        draft.splice(at, 1..1, format!("\"id\":{},", quote(&id)));
+        draft.tell(Rule::ReusedId, Some(at), "an entry without an id");
+        Some(Cow::Owned(id))
     }
 
     /// What is said of an entry that got another id is said of that.
@@ -208,8 +233,12 @@ impl<'r> Pi<'r> {
         (id, parent): (String, Option<(u64, Span)>),
         draft: &mut Draft,
     ) {
-        let named = parent.as_ref().map(|(on, _)| *on);
+        let is_first_version = id.is_empty();
+        let named = parent.as_ref().map(|(on, _)| *on).or(self.before.filter(|_| is_first_version));
         let entry = Entry { at, json, fields, id, parent };
+        if is_first_version {
+            self.come_behind(&entry, kind);
+        }
         match kind {
             "message" => {
                 let Some(raw) = fields.get("message") else { return };
@@ -228,6 +257,17 @@ impl<'r> Pi<'r> {
             _ => {}
         }
         self.hang(&entry);
+    }
+
+    /// What the next entry hangs on in version 1; results hang on the reply that they answer.
+    fn come_behind(&mut self, entry: &Entry<'_>, kind: &str) {
+        let message = entry.fields.object("message").filter(|_| kind == "message");
+        match message.and_then(|message| message.text("role").map(Cow::into_owned)).as_deref() {
+            Some("assistant") => self.before = Some(entry.turn()),
+            Some("user") => self.before = None,
+            _ if kind == "compaction" => self.before = None,
+            _ => {}
+        }
     }
 
     /// An entry that hangs on an open call hangs on its result then.
@@ -273,7 +313,9 @@ impl<'r> Pi<'r> {
                 id: sent,
                 name: call.text("name").unwrap_or_default().into_owned(),
                 row: entry.id.clone(),
-                turn: hash(&entry.id),
+                turn: entry.turn(),
+                reply: entry.at.line,
+                named: None,
                 response: String::new(),
                 template: template(entry.fields, message),
                 children: Vec::new(),
@@ -389,6 +431,14 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// The turn that it makes as a reply. In version 1 entries have no ids.
+    fn turn(&self) -> u64 {
+        if self.id.is_empty() {
+            return hash(&format!("line {} {}", self.at.line, self.at.object));
+        }
+        hash(&self.id)
+    }
+
     fn rename(&self, raw: Option<&RawValue>, to: &str, draft: &mut Draft) {
         if let Some(place) = raw.and_then(|raw| span(self.json, raw)) {
             draft.splice(self.at, place, quote(to));

@@ -70,6 +70,9 @@ impl Plan {
     /// had put beside it is gone again.
     pub fn in_place(&self, holder: &dyn Fn() -> Option<u32>) -> Result<Placed, RescueError> {
         let disk = RealDisk;
+        if self.is_packed {
+            return Err(RescueError::Packed { path: self.path.clone() });
+        }
         let failed = |e| RescueError::from(store_error("reading", &self.path, e));
         // Of a link, what it leads to is replaced.
         let path = self.path.canonicalize().map_err(failed)?;

@@ -5,6 +5,8 @@
 
 use super::tree::{hash, uuid_of};
 use crate::foreign::{self, Facts, ForeignError, Item, Located, View};
+use segno_model::context::Unanswered;
+use segno_model::record::Message;
 use segno_model::{Body, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -14,8 +16,12 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     nodes: HashSet<u64>,
-    /// Calls of the context without results, as the file names them.
-    pub(super) unanswered: Vec<String>,
+    /// Where replies begin, in the order of the file.
+    replies: Vec<u64>,
+    /// Calls of the context without results: where their reply begins, and the id as the file names it.
+    pub(super) unanswered: Vec<(Option<u64>, String)>,
+    /// Lines of results whose call is nowhere. One that stands behind its result may be part of the same reply.
+    pub(super) orphans: HashSet<u64>,
     /// By the line of a compaction: the first record that it keeps.
     pub(super) kept: HashMap<u64, Option<String>>,
     pub(super) facts: Facts,
@@ -41,9 +47,13 @@ impl Reading {
                     if reading.first_at.is_none() && read.dated {
                         reading.first_at = Some(record.envelope.at);
                     }
-                    if let (Some(line), Some(id)) = (origin.line, origin.id.as_deref())
-                        && record.is_node()
+                    if let Body::Message(message) = record.body()
+                        && matches!(**message, Message::Assistant(_))
                     {
+                        reading.replies.extend(origin.line);
+                    }
+                    if let Some(line) = origin.line.filter(|_| record.is_node()) {
+                        let id = origin.id.as_deref().unwrap_or_default();
                         reading.nodes.insert(key(line, id));
                         if let Body::Compaction(compaction) = record.body() {
                             let first = compaction.first_kept.map(|at| at.seq);
@@ -52,6 +62,9 @@ impl Reading {
                     }
                 }
                 Item::Fact(fact) => reading.facts.take(fact),
+                Item::Finding(found) if found.code == "orphan-result" => {
+                    reading.orphans.extend(found.line);
+                }
                 Item::Finding(_) => {}
             }
             ControlFlow::Continue(())
@@ -61,10 +74,15 @@ impl Reading {
             Ok(()) | Err(ForeignError::NoTurns { .. }) => {}
             Err(error) => return Err(error),
         }
+        reading.replies.sort_unstable();
         reading.name_kept(session, &kept)?;
         if let Ok(view) = View::active(session) {
-            let context = view.context();
-            reading.unanswered = context.unanswered.into_iter().map(|call| call.call_id).collect();
+            let mut lines = HashMap::new();
+            for read in &view.records {
+                lines.extend(read.origin.line.map(|line| (read.record.seq(), line)));
+            }
+            let call = |call: Unanswered| (lines.get(&call.call_seq).copied(), call.call_id);
+            reading.unanswered = view.context().unanswered.into_iter().map(call).collect();
         }
         Ok(reading)
     }
@@ -72,6 +90,12 @@ impl Reading {
     /// Whether a row became a node.
     pub(super) fn is_node(&self, line: u64, id: &str) -> bool {
         self.nodes.contains(&key(line, id))
+    }
+
+    /// Where the reply begins that a line is part of; 0 where it is part of none.
+    pub(super) fn reply_of(&self, line: u64) -> u64 {
+        let behind = self.replies.partition_point(|start| *start <= line);
+        behind.checked_sub(1).map_or(0, |last| self.replies[last])
     }
 
     /// What is known of a session whose header is lost: its id, its directory, and when it began. What nothing
@@ -121,6 +145,8 @@ fn key(line: u64, id: &str) -> u64 {
 /// The id in a file's name: what stands behind the time.
 fn id_of_name(path: &Path) -> Option<String> {
     let stem = path.file_stem()?.to_str()?;
+    // Of a packed file, what is packed in it.
+    let stem = stem.strip_suffix(".jsonl").unwrap_or(stem);
     if let Some(rest) = stem.strip_prefix("rollout-") {
         let id = rest.get(rest.len().checked_sub(36)?..)?;
         return uuid::Uuid::try_parse(id).is_ok().then(|| id.to_owned());

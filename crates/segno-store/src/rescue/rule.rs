@@ -55,6 +55,8 @@ pub enum Rule {
     MissingHeader,
     /// The numbers of the lines do not count up by one.
     Ordinals,
+    /// A packed file that is broken.
+    TornArchive,
     /// An array that was cut, or has something behind its end.
     TornArray,
 }
@@ -114,7 +116,7 @@ pub const RULES: &[RuleRow] = &[
     row(
         Rule::UnansweredCall,
         "unanswered-call",
-        &[Claude, Codex, Pi],
+        &[Claude, Codex, Pi, Gemini],
         "gets a result that says that the outcome is unknown",
     ),
     row(
@@ -127,7 +129,7 @@ pub const RULES: &[RuleRow] = &[
     row(
         Rule::ReusedCallId,
         "reused-call-id",
-        &[Pi],
+        &[Codex, Pi],
         "the call and its result get an id of their own",
     ),
     row(
@@ -153,6 +155,7 @@ pub const RULES: &[RuleRow] = &[
         "put together from the file's name and its other lines",
     ),
     row(Rule::Ordinals, "ordinals", &[Codex], "numbered again from there on"),
+    row(Rule::TornArchive, "torn-archive", &[Codex], "what could be unpacked is kept"),
     row(
         Rule::TornArray,
         "torn-array",

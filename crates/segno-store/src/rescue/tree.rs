@@ -20,6 +20,8 @@ pub(super) fn hash(text: &str) -> u64 {
 /// How an agent's rows are told apart.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
+    /// The lane of the session itself.
+    pub(super) main: u64,
     /// Whether what hangs on a repeated row goes on where the session was.
     pub(super) repeats_go_on: bool,
     /// Whether a first row may follow one of another file.
@@ -71,6 +73,7 @@ pub(super) struct Tree {
 struct Known {
     print: u64,
     parent: u64,
+    lane: u64,
 }
 
 struct Waiting {
@@ -80,6 +83,8 @@ struct Waiting {
     parent: u64,
     target: Option<String>,
     rule: Rule,
+    /// Whether the parent is there, and is none that it can have.
+    is_astray: bool,
 }
 
 impl Tree {
@@ -140,8 +145,9 @@ impl Tree {
         if row.is_node {
             self.repeat = None;
         }
-        self.rows.insert(hash(&id), Known { print: row.print, parent: hangs_on.unwrap_or(0) });
-        self.rows.insert(own, Known { print: row.print, parent: hangs_on.unwrap_or(0) });
+        let known = Known { print: row.print, parent: hangs_on.unwrap_or(0), lane: row.lane };
+        self.rows.insert(hash(&id), known);
+        self.rows.insert(own, known);
         Taken::Row { id, parent }
     }
 
@@ -169,14 +175,26 @@ impl Tree {
             draft.tell(Rule::MissingParent, Some(at), what);
             return (Some(hash(&tail)), None);
         }
-        if named != own && self.rows.contains_key(&named) {
+        // A lane may begin on another one's row, but the session itself goes on with none of a lane's.
+        let fits = |known: &Known| known.lane == row.lane || known.lane == self.kind.main;
+        let known = self.rows.get(&named).filter(|_| named != own).map(fits);
+        if known == Some(true) {
             return (Some(named), Some((named, span)));
         }
+        let is_astray = known == Some(false);
         let rule = if named == own { Rule::Cycle } else { Rule::MissingParent };
         let is_first = tail.is_none();
         if draft.has(rule) && !(is_first && self.kind.continues_others) {
             let target = tail.clone();
-            self.waiting.push(Waiting { at: *at, span, id: own, parent: named, target, rule });
+            self.waiting.push(Waiting {
+                at: *at,
+                span,
+                id: own,
+                parent: named,
+                target,
+                rule,
+                is_astray,
+            });
         }
         (tail.as_deref().map(hash), None)
     }
@@ -207,9 +225,9 @@ impl Tree {
     pub(super) fn finish(&mut self, instead: &HashMap<u64, String>, draft: &mut Draft) {
         self.end_repeats(draft);
         for waiting in std::mem::take(&mut self.waiting) {
-            let Waiting { at, span, id, parent, target, mut rule } = waiting;
+            let Waiting { at, span, id, parent, target, mut rule, is_astray } = waiting;
             // A parent that comes later is found by every agent, unless it leads back here.
-            let comes_later = parent != id && self.rows.contains_key(&parent);
+            let comes_later = !is_astray && parent != id && self.rows.contains_key(&parent);
             if comes_later && self.leads_to(parent, id) {
                 rule = Rule::Cycle;
             } else if comes_later && self.kind.finds_later {
@@ -223,6 +241,7 @@ impl Tree {
             let what = match rule {
                 Rule::Cycle => "it follows itself, directly or through others",
                 _ if comes_later => "it names a parent that stands behind it",
+                _ if is_astray => "it names a parent that is another agent's",
                 _ => "it names a parent that is nowhere in the file",
             };
             draft.tell(rule, Some(&at), what);

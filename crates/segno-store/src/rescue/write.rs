@@ -42,10 +42,14 @@ impl<'o> Output<'o> {
 
     /// Writes the whole result.
     pub(super) fn write(&mut self, plan: &Plan, source: &Source) -> Result<(), RescueError> {
-        let mut lines = source.lines()?;
+        let (mut lines, _) = source.lines()?;
         let failed = |e| RescueError::write(e);
         while let Some(line) = lines.next_raw()? {
             if let Some(bytes) = line.oversize {
+                if plan.is_packed {
+                    // Places in the file are no places in what is packed in it.
+                    return Err(RescueError::NoRules { path: plan.path.clone() });
+                }
                 let ended = u64::from(line.whole);
                 self.copy(source, line.offset, bytes + ended).map_err(failed)?;
                 continue;

@@ -1,8 +1,9 @@
 //! Repairing bytes and looking at what came out.
 
+use segno_model::Body;
 use segno_model::context::{Context, ContextMessage, UNKNOWN_OUTCOME};
-use segno_model::finding::Severity;
-use segno_model::record::{AssistantBlock, Block};
+use segno_model::finding::{Finding, Severity};
+use segno_model::record::{AssistantBlock, Block, Message};
 use segno_store::foreign::{Agent, Located, View, recognise};
 use segno_store::rescue::{self, RescueError};
 use std::fs;
@@ -80,14 +81,36 @@ impl Copy {
         let name = self.session.path.to_string_lossy().into_owned();
         let agent = self.session.agent;
         let has_rows = !name.contains("-v4-") && !matches!(agent, Agent::Gemini | Agent::Cline);
-        let is_left = |code: &str| code == "orphan-result" && agent == Agent::Codex;
+        // Records that a summary keeps are named by pi alone in a way that can be mended.
+        let is_left = |code: &str| match agent {
+            Agent::Codex => code == "orphan-result",
+            Agent::Claude => code == "missing-kept-record",
+            _ => false,
+        };
         let is_settled = |code: &str| {
             LINES.contains(&code) || has_rows && ROWS.contains(&code) && !is_left(code)
         };
         let Ok(view) = View::transcript(&self.session) else { return Vec::new() };
         let above = view.findings.iter().filter(|f| f.severity > Severity::Note);
-        let left = above.filter(|f| is_settled(f.code));
+        let left = above.filter(|f| is_settled(f.code) && !self.stands_later(f));
         left.map(|f| format!("{}@{}", f.code, f.line.unwrap_or_default())).collect()
+    }
+}
+
+impl Copy {
+    /// Whether a row names a parent that stands behind it: Claude Code finds that.
+    fn stands_later(&self, finding: &Finding) -> bool {
+        if finding.code != "missing-parent" || self.session.agent != Agent::Claude {
+            return false;
+        }
+        let bytes = fs::read(&self.session.path).expect("it is there");
+        let at = usize::try_from(finding.line.unwrap_or(1)).expect("a line");
+        let row = bytes.split(|&b| b == b'\n').nth(at - 1).expect("a line");
+        let row: serde_json::Value = serde_json::from_slice(row).expect("JSON");
+        let parent = row["parentUuid"].as_str().or(row["logicalParentUuid"].as_str());
+        let own = format!("\"uuid\":\"{}\"", parent.expect("a parent"));
+        let behind = bytes.split(|&b| b == b'\n').skip(at);
+        behind.into_iter().any(|row| memchr::memmem::find(row, own.as_bytes()).is_some())
     }
 }
 
@@ -117,6 +140,8 @@ fn lines(context: &Context) -> Vec<String> {
     }
     // What our context says by itself to keep turns apart.
     lines.retain(|line| !line.starts_with("user: (Segno: ") && line.trim() != "user:");
+    // A piece that no agent knows is left out of a reply, and stands as text in a repaired one.
+    lines.retain(|line| line != "assistant: [?]");
     lines
 }
 
@@ -168,4 +193,38 @@ pub(crate) fn keeps_its_promises(session: &Located, bytes: &[u8], shown: &str) -
     let again = repaired(&after.session).unwrap_or_else(|e| panic!("{shown}: again: {e}"));
     assert_eq!(again.changes, [""; 0], "{shown}: repaired twice, after {:?}", result.changes);
     Some(result)
+}
+
+/// That everything that was said is still there, and that a repaired file needs no repair.
+pub(crate) fn loses_nothing(session: &Located, bytes: &[u8], shown: &str) {
+    let said = |copy: &Copy| -> Vec<String> {
+        let Ok(view) = View::transcript(&copy.session) else { return Vec::new() };
+        let texts = view.records.iter().filter_map(|read| match read.record.body() {
+            Body::Message(message) => match &**message {
+                Message::User(user) => Some(vec![self::shown(&user.content)]),
+                Message::Assistant(reply) => {
+                    Some(reply.content.iter().filter_map(self::said).collect())
+                }
+                Message::Tool(_) => None,
+            },
+            _ => None,
+        });
+        let mut texts: Vec<String> =
+            texts.flatten().filter(|text| !text.trim().is_empty()).collect();
+        texts.sort();
+        texts.dedup();
+        texts
+    };
+    let before = Copy::of(session, bytes);
+    let result = match repaired(&before.session) {
+        Ok(result) => result,
+        Err(RescueError::Foreign(_)) => return,
+        Err(error) => panic!("{shown}: {error}"),
+    };
+    let after = Copy::of(session, &result.bytes);
+    let now = said(&after);
+    let lost: Vec<String> = said(&before).into_iter().filter(|text| !now.contains(text)).collect();
+    assert_eq!(lost, [""; 0], "{shown}: lost, {:?}", result.changes);
+    let again = repaired(&after.session).unwrap_or_else(|e| panic!("{shown}: again: {e}"));
+    assert_eq!(again.changes, [""; 0], "{shown}: repaired twice, after {:?}", result.changes);
 }

@@ -4,4 +4,6 @@ mod bench;
 
 mod bent;
 mod cases;
+mod gemini;
+mod packed;
 mod place;

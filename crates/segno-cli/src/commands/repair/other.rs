@@ -292,8 +292,13 @@ fn refused(error: RescueError, session: &Other) -> CliError {
         }
         RescueError::NoRules { path } => {
             CliError::failed(format!("There is no way to repair {}.", path.display()))
-                .because("it is packed, or not kept as lines or as one JSON array")
+                .because("it is packed in a way that is not known, or not kept as lines or as one JSON array")
                 .next(format!("`segno resume {word} --here` goes on with what can be read."))
+        }
+        RescueError::Packed { path } => {
+            CliError::failed(format!("{} is packed.", path.display()))
+                .because("what is repaired is written unpacked, and cannot take its place")
+                .next(format!("Put a copy beside it: segno repair {} --install", quoted(&word)))
         }
         RescueError::Changed { path } => {
             CliError::new(ExitCode::Held, format!("{} changed meanwhile.", path.display()))

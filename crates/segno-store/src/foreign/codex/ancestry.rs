@@ -4,9 +4,10 @@
 //! copied rows from a fork's own. Must not: hand on rows; [`Thread`] does.
 
 use super::super::emitter::Emitter;
-use super::super::input::ForeignError;
+use super::super::input::{self, ForeignError};
 use super::super::item::{Fact, Item, Origin};
-use super::super::lines::Lines;
+use super::super::lines::{Lines, Object};
+use super::numbers::{Before, End, Known};
 use super::places;
 use super::rows::{Base, Header, Row, number, object, owned, text};
 use super::thread::Thread;
@@ -14,7 +15,7 @@ use super::unpack;
 use segno_model::Timestamp;
 use segno_model::finding::{Finding, Severity};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -28,26 +29,6 @@ struct Ancestor {
     id: String,
     path: PathBuf,
     end: End,
-}
-
-/// The first row that is not part of a base any more.
-#[derive(Debug, Clone, Copy, Default)]
-struct End {
-    ordinal: Option<u64>,
-    offset: Option<u64>,
-}
-
-impl End {
-    fn of(base: &Base<'_>) -> Self {
-        Self { ordinal: number(base.ordinal), offset: number(base.offset) }
-    }
-
-    fn is_reached(self, ordinal: Option<u64>, offset: Option<u64>) -> bool {
-        match (self.ordinal, ordinal) {
-            (Some(end), Some(ordinal)) => ordinal >= end,
-            _ => self.offset.zip(offset).is_some_and(|(end, offset)| offset >= end),
-        }
-    }
 }
 
 impl Thread {
@@ -96,15 +77,20 @@ impl Thread {
         };
         let mut aside = Emitter::new(&mut sink);
         self.begin_anew(None);
+        let mut before = Before::new(checked(ancestor.end, path));
         lines.each_object("codex.unknown", &mut aside, |object, aside| {
             let Ok(row) = serde_json::from_str::<Row<'_>>(object.json) else { return Ok(false) };
-            let at_end = ancestor.end.is_reached(number(row.ordinal), object.origin.offset);
-            if at_end || out.is_stopped() {
+            let known = before.take(&row, object.json, &object.origin);
+            if known == Known::Passed || out.is_stopped() {
                 // This ends the reading.
                 aside.fact(Fact::Tip(None));
-                return Ok(true);
             }
-            Ok(self.row(object, out))
+            let Known::Within(lines) = known else { return Ok(true) };
+            let mut all = true;
+            for (json, origin) in lines {
+                all &= self.row(&Object { json: &json, origin }, out);
+            }
+            Ok(all)
         })?;
         if damaged || torn.get() {
             let sentence = "The session that this one continues has damage before the fork.";
@@ -124,17 +110,27 @@ fn chain(base: &Base<'_>, fork: &Path) -> (Vec<Ancestor>, bool) {
         let known = chain.iter().any(|ancestor| ancestor.id == id);
         let found = (!known && chain.len() < LONGEST_CHAIN).then(|| places::find(&id, &beside));
         let Some(path) = found.flatten() else { return (chain, false) };
-        next = base_of(&path).map(|(id, its)| (id, earlier(its, end)));
+        next = base_of(&path).map(|(id, its)| (id, its.or_earlier(end)));
         beside.clone_from(&path);
         chain.push(Ancestor { id, path, end });
     }
     (chain, true)
 }
 
-/// A fork may end its base before the base's own records begin.
-fn earlier(its: End, end: End) -> End {
-    let ordinal = its.ordinal.into_iter().chain(end.ordinal).min();
-    End { ordinal, ..its }
+/// The end, by its place only where a line ends there: a file that was written anew has its lines elsewhere.
+fn checked(end: End, path: &Path) -> End {
+    let by_number = End { offset: None, ..end };
+    let (Some(offset), Some(_)) = (end.offset, end.ordinal) else { return end };
+    let mut start = [0; 4];
+    let Ok(mut file) = input::open(path) else { return by_number };
+    if file.read_exact(&mut start).is_ok() && unpack::is_packed(&start) {
+        // Places are counted in unpacked bytes.
+        return end;
+    }
+    let mut last = [0];
+    let before = SeekFrom::Start(offset.saturating_sub(1));
+    let read = file.seek(before).and_then(|_| file.read_exact(&mut last));
+    if offset == 0 || read.is_ok() && last == *b"\n" { end } else { by_number }
 }
 
 /// What the session in a file continues itself.

@@ -24,12 +24,13 @@ mod ancestry;
 mod compaction;
 mod item;
 mod live;
+pub(crate) mod numbers;
 mod places;
 mod rows;
 mod thread;
 mod tokens;
 mod turn;
-mod unpack;
+pub(crate) mod unpack;
 
 pub(crate) use item::SUMMARY;
 

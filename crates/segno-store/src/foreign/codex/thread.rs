@@ -8,12 +8,13 @@ use super::super::item::{Fact, Origin};
 use super::super::lines::Object;
 use super::ancestry::{Copied, mark};
 use super::item::{self, Replay, ReplyPiece, Said, fingerprint};
+use super::numbers::{Numbered, Ordinals};
 use super::places;
 use super::rows::{
     Base, Event, Header, Item, Row, TurnContext, number, object, owned, pieces, text,
 };
 use super::tokens::{Spent, Totals};
-use super::turn::{Numbered, Ordinals, Prompt, Reply, Turn, Waiting, Written};
+use super::turn::{Prompt, Reply, Turn, Waiting, Written};
 use segno_model::finding::Severity;
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, Child, ChildState, Custom, Message, ModelChange,
@@ -153,14 +154,12 @@ impl Thread {
     }
 
     fn is_new(&mut self, line: &Line<'_>, out: &mut Emitter<'_>) -> bool {
-        let Some(ordinal) = number(line.row.ordinal) else { return true };
-        if text(line.row.kind).as_deref() == Some("session_meta") && !self.has_header && !self.base
-        {
+        let is_header = text(line.row.kind).as_deref() == Some("session_meta");
+        if is_header && !self.has_header && !self.base && line.row.ordinal.is_some() {
             // A fork's own lines go on with the numbers of its base.
             self.ordinals.next = first_ordinal(line.row.payload);
         }
-        let content = line.row.payload.map_or(line.json, RawValue::get);
-        match self.ordinals.take(ordinal, content) {
+        match self.ordinals.row(&line.row, line.json) {
             Numbered::Well => true,
             Numbered::Gap(missing) => {
                 let sentence = format!("{missing} records are missing before this one.");

@@ -6,7 +6,6 @@ use super::super::emitter::Meta;
 use super::super::item::Origin;
 use super::item::{Replay, ReplyPiece};
 use super::tokens::Spent;
-use segno_model::line::checksum;
 use segno_model::record::{AssistantBlock, AssistantMessage, Block, ModelRef, Native, Usage};
 use segno_model::{Body, Seq};
 use serde_json::value::RawValue;
@@ -116,86 +115,9 @@ impl Written {
     }
 }
 
-/// The numbers of lines.
-#[derive(Default)]
-pub(super) struct Ordinals {
-    /// The one after the highest; none before the first.
-    pub(super) next: Option<u64>,
-    /// The one after the last line's that was no repeat: one number that is far too high is then told
-    /// once, not with each line behind it.
-    follows: Option<u64>,
-    /// By number, what its first line holds: tells a doubled line from a doubled number.
-    seen: HashMap<u64, u32>,
-}
-
-/// What is the matter with a line's number.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Numbered {
-    /// Nothing.
-    Well,
-    /// So many are missing before it.
-    Gap(u64),
-    /// No line had it before, but the one before it has a higher one.
-    Late,
-    /// It was there before, on another line.
-    Again,
-    /// The same line was there before.
-    Twice,
-}
-
-impl Ordinals {
-    pub(super) fn take(&mut self, ordinal: u64, content: &str) -> Numbered {
-        let print = checksum(content.as_bytes());
-        if let Some(first) = self.seen.get(&ordinal) {
-            return if *first == print { Numbered::Twice } else { Numbered::Again };
-        }
-        self.seen.insert(ordinal, print);
-        let next = self.next.unwrap_or(0);
-        let after = ordinal.saturating_add(1);
-        let follows = self.follows.replace(after).unwrap_or(next);
-        self.next = Some(next.max(after));
-        if ordinal == next || ordinal == follows {
-            return Numbered::Well;
-        }
-        let expected = if ordinal > next { next } else { follows };
-        ordinal.checked_sub(expected).map_or(Numbered::Late, Numbered::Gap)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Numbered, Ordinals, Written};
-
-    #[test]
-    fn numbers_are_followed() {
-        let rows = [
-            (0, "1", Numbered::Well),
-            (1, "2", Numbered::Well),
-            (1, "2", Numbered::Twice),
-            (1, "3", Numbered::Again),
-            (1, "2", Numbered::Twice),
-            (2, "4", Numbered::Well),
-            (0, "1", Numbered::Twice),
-            (5, "5", Numbered::Gap(2)),
-            (3, "6", Numbered::Late),
-            (3, "6", Numbered::Twice),
-            (4, "6", Numbered::Well),
-            (6, "7", Numbered::Well),
-            (1_000_000, "far too high", Numbered::Gap(999_993)),
-            (8, "8", Numbered::Late),
-            (9, "8", Numbered::Well),
-            (12, "9", Numbered::Gap(2)),
-            (1_000_000, "another", Numbered::Again),
-            (13, "10", Numbered::Well),
-            (u64::MAX, "11", Numbered::Gap(u64::MAX - 1_000_001)),
-            (u64::MAX, "12", Numbered::Again),
-            (14, "13", Numbered::Late),
-        ];
-        let mut ordinals = Ordinals::default();
-        for (ordinal, content, expected) in rows {
-            assert_eq!(ordinals.take(ordinal, content), expected, "{ordinal} {content}");
-        }
-    }
+    use super::Written;
 
     #[test]
     fn equal_messages_are_found_from_the_last_on() {

@@ -19,10 +19,10 @@ const MAGIC: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 const END: &[u8] = &[1, 0, 0, 0, 0, 0, 0];
 
 /// Set where unpacking failed; the stream ends there.
-pub(super) type Torn = Rc<Cell<bool>>;
+pub(crate) type Torn = Rc<Cell<bool>>;
 
 /// The bytes of a file, unpacked if it is a compressed one.
-pub(super) fn open(path: &Path) -> io::Result<(Box<dyn Read>, Torn)> {
+pub(crate) fn open(path: &Path) -> io::Result<(Box<dyn Read>, Torn)> {
     let mut file = BufReader::with_capacity(256 << 10, input::open(path)?);
     let torn = Torn::default();
     if !is_packed(file.fill_buf()?) {

@@ -3,6 +3,7 @@
 //! Responsible for: which message is where in the tree, and each message and result once. Must not: hold what
 //! was said, but for the message that may still be rewritten.
 
+use super::super::calls::UNKNOWN_OUTCOME;
 use super::super::chain::{Answer, Chain};
 use super::super::emitter::{Emitter, Meta};
 use super::super::item::{Fact, Origin};
@@ -484,13 +485,14 @@ impl History {
             let told = parts.iter().filter_map(|part| part.function_response.as_ref());
             let texts: Vec<String> = told.map(|response| response.content().0).collect();
             let said = key(&texts.concat());
+            let is_lost = texts.as_slice() == [UNKNOWN_OUTCOME];
             let shown = texts.into_iter().filter(|text| !text.is_empty()).map(Block::text);
             let answer = Answer {
                 call: call.id.clone(),
                 name: Some(call.name.clone()),
                 content: shown.chain(parts.iter().filter_map(Part::block)).collect(),
-                outcome,
-                established: Established::Origin,
+                outcome: if is_lost { Outcome::Unknown } else { outcome },
+                established: if is_lost { Established::Recovery } else { Established::Origin },
             };
             let at = call.timestamp.as_deref().and_then(Timestamp::parse);
             let meta = Meta { at, origin: origin.clone(), copy, ..Meta::default() };

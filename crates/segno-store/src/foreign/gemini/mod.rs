@@ -27,7 +27,7 @@ use super::array::Pieces;
 use super::emitter::Emitter;
 use super::input::{self, ForeignError, Head};
 use super::item::Fact;
-use super::lines::Lines;
+use super::lines::{Lines, whole_objects};
 use super::locate::{Located, Roots, files_below};
 use history::History;
 use serde::Deserialize;
@@ -145,12 +145,22 @@ fn is_lines(path: &Path, head: &[u8]) -> bool {
     if lines.next().is_some_and(|line| object(line).is_some()) || !is_document(head) {
         return true;
     }
-    let is_named = path.extension() == Some(OsStr::new("jsonl"));
-    is_named
-        && lines.filter_map(object).any(|value| {
-            let has = |key: &str| value.get(key).is_some();
-            has("$set") || has("$rewindTo") || has("id") && has("type")
-        })
+    let is_record = |value: serde_json::Value| {
+        let has = |key: &str| value.get(key).is_some();
+        has("$set") || has("$rewindTo") || has("id") && has("type")
+    };
+    path.extension() == Some(OsStr::new("jsonl"))
+        && (lines.filter_map(object).any(is_record) || begins_fused(head, is_record))
+}
+
+/// Whether the first line is a whole value with records behind it: two appends stand on one line.
+fn begins_fused(head: &[u8], is_record: impl Fn(serde_json::Value) -> bool) -> bool {
+    let text = String::from_utf8_lossy(head);
+    let first = text.trim_start_matches('\u{FEFF}').lines().next().unwrap_or_default().trim();
+    let (objects, _) = whole_objects(first);
+    let [one, others @ ..] = objects.as_slice() else { return false };
+    let value = |json: &&str| serde_json::from_str(json).ok();
+    first.starts_with(one) && others.iter().filter_map(value).any(is_record)
 }
 
 /// The session to which a subagent's file belongs: its folder, where the files of sessions lie beside.
