@@ -54,6 +54,13 @@ impl SessionId {
         self.as_str().get(..8).unwrap_or_default()
     }
 
+    /// When it was made, in milliseconds since 1970; none for a child's id, which follows from a call and carries
+    /// no time (version 8).
+    #[must_use]
+    pub fn dated_ms(&self) -> Option<i64> {
+        (self.0.get(14) != Some(&b'8')).then(|| self.created_ms())
+    }
+
     /// Milliseconds since 1970 that a version 7 id carries; meaningless for other versions.
     #[must_use]
     pub fn created_ms(&self) -> i64 {

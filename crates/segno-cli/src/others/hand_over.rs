@@ -320,7 +320,7 @@ fn whole(id: &SessionId, history: History, children: Vec<Child>) -> Session {
         cwd,
         branch,
         commit,
-        created: Some(Timestamp(id.created_ms())),
+        created: id.dated_ms().map(Timestamp),
         tip: history.tip(),
         records: history.records,
         children,

@@ -146,6 +146,37 @@ fn a_finished_child_is_delivered_once() {
     assert_eq!(statuses(&place), [AttemptStatus::Completed]);
 }
 
+/// A child's id carries no time, but its copy in another agent's folder is as old as it is: agents order their
+/// sessions by that. Covers: G14.
+#[test]
+fn a_childs_copy_is_as_old_as_the_child() {
+    let place = place("", "");
+    place.done(&["--permission", "all", "give it"]);
+    let out = place.file("copy");
+    let args = ["export", "last", "--format", "codex", "-o", out.to_str().unwrap()];
+    let ran: Ran = place.segno(&args).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let (mut files, mut folders) = (Vec::new(), vec![out]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let list = if path.is_dir() { &mut folders } else { &mut files };
+            list.push(path);
+        }
+    }
+    let began = |file: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(file).unwrap();
+        let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        line["payload"]["timestamp"].as_str().unwrap().to_owned()
+    };
+    let mut times: Vec<String> = files.iter().map(began).collect();
+    times.sort();
+    let parent = place.sessions().remove(0).dated_ms().unwrap();
+    let last = place.records().last().unwrap().envelope.at.to_string();
+    assert_eq!((times.len(), &times[0]), (2, &segno_model::Timestamp(parent).to_string()));
+    assert!(times[1] <= last, "{times:?} and the parent's last record {last}");
+}
+
 /// What lies among the children and is none is listed with a code, and hides nobody; a linked `children`
 /// folder is followed, a linked child is not. Covers: LK1, LK5, LK9, LK15, #85.
 #[test]

@@ -141,10 +141,9 @@ impl Row {
     }
 }
 
-/// The time that an id carries; ids of version 8 carry none.
+/// The time that an id carries.
 fn created(id: &SessionId) -> Timestamp {
-    let carries = id.as_str().as_bytes().get(14) != Some(&b'8');
-    Timestamp(if carries { id.created_ms() } else { 0 })
+    Timestamp(id.dated_ms().unwrap_or(0))
 }
 
 /// All but the id, by which the row is kept, and the time that the id carries.
