@@ -14,8 +14,8 @@ use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(50);
 
-/// How many ticks a run may take: 90 s.
-const TICKS: u32 = 1_800;
+/// How many ticks a run may take: 10 minutes, since a busy machine only delays one.
+const TICKS: u32 = 12_000;
 
 /// An agent that is there.
 pub(crate) struct Installed {
@@ -33,6 +33,12 @@ impl Installed {
         let agent = Agent::ALL.into_iter().find(|agent| agent.id() == name).unwrap();
         Self { agent, version: next(), program: PathBuf::from(next()) }
     }
+}
+
+/// What an agent is set up to ask.
+pub(crate) struct Model {
+    pub(crate) provider: String,
+    pub(crate) id: String,
 }
 
 /// How a run ended.
@@ -78,11 +84,11 @@ impl Place {
         fs::write(path, text).unwrap();
     }
 
-    /// What the agent reads before it does anything. `provider` is what the session says of its provider.
-    pub(crate) fn configure(&self, agent: Agent, provider: &str) {
+    /// What the agent reads before it does anything.
+    pub(crate) fn configure(&self, agent: Agent, model: &Model) {
         let url = &self.url;
         match agent {
-            Agent::Codex => self.write(".codex/config.toml", &codex_config(url, provider)),
+            Agent::Codex => self.write(".codex/config.toml", &codex_config(url, &model.provider)),
             Agent::Gemini => {
                 self.write(".gemini/settings.json", GEMINI);
                 let project = self.project().display().to_string();
@@ -91,7 +97,9 @@ impl Place {
                 self.write(".gemini/tmp/project/.project_root", &project);
             }
             Agent::OpenCode => {
-                self.write(".config/opencode/opencode.json", &OPENCODE.replace("@URL", url));
+                let named = OPENCODE.replace("@PROVIDER", &model.provider);
+                let text = named.replace("@MODEL", &model.id).replace("@URL", url);
+                self.write(".config/opencode/opencode.json", &text);
             }
             Agent::Pi => self.write(".pi/agent/models.json", &PI.replace("@URL", url)),
             _ => {}
@@ -134,33 +142,50 @@ impl Place {
         (installed.agent == Agent::OpenCode).then(import)
     }
 
-    /// Goes on with a session.
+    /// Goes on with a session: a model is asked something. Without a name, the agent finds the newest one of the
+    /// project in its own list.
     pub(crate) fn resume(
         &self,
         installed: &Installed,
-        id: &str,
-        path: &Path,
-        prompt: &str,
+        named: Option<(&str, &Path)>,
+        (model, prompt): (&Model, &str),
     ) -> Ended {
         let mut command = self.command(installed);
+        let id = named.map(|(id, _)| id);
         match installed.agent {
             Agent::Claude => {
-                command.args(["-p", "--resume", id, prompt, "--dangerously-skip-permissions"]);
+                command.arg("-p");
+                match id {
+                    Some(id) => command.args(["--resume", id]),
+                    None => command.arg("--continue"),
+                };
+                command.args([prompt, "--dangerously-skip-permissions"]);
                 command.args(["--model", "claude-sonnet-4-5"]);
             }
             Agent::Codex => {
-                command.args(["exec", "resume", "--skip-git-repo-check", id, prompt]);
+                command.args(["exec", "resume", "--skip-git-repo-check"]);
+                command.args([id.unwrap_or("--last"), prompt]);
             }
             Agent::Gemini => {
-                command.args(["-r", id, "-p", prompt, "-y", "--skip-trust"]);
+                command.args(["-r", id.unwrap_or("latest"), "-p", prompt, "-y", "--skip-trust"]);
                 command.args(["-m", "gemini-2.5-pro"]);
             }
             Agent::OpenCode => {
-                command.args(["run", "--session", id, "-m", "scripted/scripted", prompt]);
+                command.arg("run");
+                match id {
+                    Some(id) => command.args(["--session", id]),
+                    None => command.arg("--continue"),
+                };
+                let model = format!("{}/{}", model.provider, model.id);
+                command.args(["-m", &model, prompt]);
             }
             _ => {
-                command.args(["-p", "--provider", "scripted", "--model", "scripted", "--session"]);
-                command.arg(path).arg(prompt);
+                command.args(["-p", "--provider", "scripted", "--model", "scripted"]);
+                match named {
+                    Some((_, path)) => command.arg("--session").arg(path),
+                    None => command.arg("--continue"),
+                };
+                command.arg(prompt);
             }
         }
         self.run(command)
@@ -268,9 +293,9 @@ const GEMINI: &str = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}
     "privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false},
     "general": {"disableAutoUpdate": true, "disableUpdateNag": true, "enableAutoUpdate": false}}"#;
 
-const OPENCODE: &str = r#"{"autoupdate": false, "share": "disabled", "model": "scripted/scripted",
-    "small_model": "scripted/scripted", "provider": {"scripted": {"npm": "@ai-sdk/openai-compatible",
-    "name": "Scripted", "options": {"baseURL": "@URL/v1", "apiKey": "k"}, "models": {"scripted":
+const OPENCODE: &str = r#"{"autoupdate": false, "share": "disabled", "model": "@PROVIDER/@MODEL",
+    "small_model": "@PROVIDER/@MODEL", "provider": {"@PROVIDER": {"npm": "@ai-sdk/openai-compatible",
+    "name": "Scripted", "options": {"baseURL": "@URL/v1", "apiKey": "k"}, "models": {"@MODEL":
     {"name": "scripted", "limit": {"context": 200000, "output": 8000}, "tool_call": true, "attachment": true,
     "modalities": {"input": ["text", "image"], "output": ["text"]}}}}}}"#;
 

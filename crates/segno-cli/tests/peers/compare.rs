@@ -30,8 +30,9 @@ const ADDED: &[&str] = &[
     "You are a coding agent running in the Codex CLI",
 ];
 
-/// What Claude Code puts where a reply is missing.
-const SAYS_NOTHING: &str = "No response requested.";
+/// What Claude Code and Gemini CLI put where a reply is missing.
+const SAYS_NOTHING: &[&str] =
+    &["No response requested.", "[The previous response was interrupted before it completed.]"];
 
 /// What Segno puts where a prompt is missing: between two replies, and at the end, as long as nobody has asked
 /// anything yet.
@@ -41,7 +42,7 @@ fn item(who: &str, text: &str) -> Option<Item> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let added = match who {
         "user" => ADDED.iter().any(|begin| text.starts_with(begin)),
-        "assistant" => text == SAYS_NOTHING,
+        "assistant" => SAYS_NOTHING.contains(&&*text),
         _ => false,
     };
     (!text.is_empty() && !added).then(|| Item { who: who.to_owned(), text })
@@ -158,6 +159,10 @@ const LOST: &[&str] = &[
     "= The outcome of this call is unknown",
 ];
 
+/// What Segno says of content that it does not know, and what a repair writes in its place, with the content.
+const NOT_KNOWN: &str = "(content of a kind that this version of Segno cannot send)";
+const NOT_KNOWN_REPAIRED: &str = "(a piece of a kind that is not known here: ";
+
 /// OpenCode asks this, and the summary is the answer.
 const ASKS_FOR_SUMMARY: &str = "What did we do so far?";
 
@@ -170,14 +175,24 @@ fn summary_of(text: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// Whether two things say the same in other words: what stands around a summary or in the place of a lost
-/// result, or a call by the name that the same tool has in another agent.
+/// Whether both say that something of an unknown kind stands here, and the same around it.
+fn is_unknown_piece(ours: &str, theirs: &str) -> bool {
+    ours.split_once(NOT_KNOWN).is_some_and(|(before, behind)| {
+        let theirs = theirs.strip_prefix(before).and_then(|t| t.strip_prefix(NOT_KNOWN_REPAIRED));
+        theirs.is_some_and(|theirs| theirs.ends_with(&format!("){behind}")))
+    })
+}
+
+/// Whether two things say the same in other words: what stands around a summary, in the place of a lost or
+/// empty result or of an unknown piece, or a call by the name that the same tool has in another agent.
 fn is_reworded(ours: &Item, theirs: &Item) -> bool {
     match (&*ours.who, &*theirs.who) {
         ("result", "result") => {
-            ours.text.starts_with("= The outcome of this call is unknown")
-                && LOST.iter().any(|words| theirs.text.starts_with(words))
+            let lost = ours.text.starts_with("= The outcome of this call is unknown")
+                && LOST.iter().any(|words| theirs.text.starts_with(words));
+            lost || (ours.text == "= (no output)" && theirs.text == "=")
         }
+        ("user", "user") if is_unknown_piece(&ours.text, &theirs.text) => true,
         ("call", "call") => {
             let values = values_of(&ours.text);
             !values.is_empty() && values == values_of(&theirs.text)
@@ -220,9 +235,15 @@ fn all_reworded(ours: &[Item], theirs: &[Item]) -> bool {
         theirs.iter().any(|theirs| is_reworded(item, theirs))
             || (behind && said.contains(&item.text))
     };
+    // The prompt behind a summary is joined with it on our side only.
+    let is_beside = |theirs: &Item| {
+        let mut summaries = ours.iter().filter_map(|item| summary_of(&item.text));
+        theirs.who == "user" && summaries.any(|(_, beside)| beside.ends_with(&theirs.text))
+    };
     ours.iter().all(is_there)
         && theirs.iter().all(|theirs| {
             theirs.text.starts_with(ASKS_FOR_SUMMARY)
+                || is_beside(theirs)
                 || ours.iter().any(|ours| is_reworded(ours, theirs))
         })
         && words.all(|word| said.contains(word))

@@ -12,6 +12,7 @@ mod ours;
 mod report;
 mod runs;
 mod sources;
+mod why;
 
 use agents::Installed;
 use report::Report;

@@ -16,9 +16,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Our sessions, as the report names them.
-pub(crate) const NATIVE: &[&str] = &[TURNS, COMPACTED];
+pub(crate) const NATIVE: &[&str] = &[TURNS, COMPACTED, LISTED];
 const TURNS: &str = "several turns, parallel calls, an image, a subagent";
 const COMPACTED: &str = "the same, compacted, and one turn more";
+pub(crate) const LISTED: &str = "two turns, found by the agent as the newest of its own list";
 
 const MODEL: &str = "anthropic/demo";
 
@@ -81,7 +82,11 @@ pub(crate) fn native(place: &Place, target: Agent, name: &str) -> Result<HandedO
         segno(place, &[&fixed[..], more].concat())
     };
     ask(&["look around"])?;
-    for prompt in ["what is in @a.png ?", "let the scout count", "try something", "note it"] {
+    let more: &[&str] = match name {
+        LISTED => &["note it"],
+        _ => &["what is in @a.png ?", "let the scout count", "try something", "note it"],
+    };
+    for prompt in more {
         ask(&["--continue", prompt])?;
     }
     if name == COMPACTED {

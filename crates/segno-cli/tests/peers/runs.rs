@@ -2,14 +2,14 @@
 //!
 //! Responsible for: the order of it. Must not: know how an agent is run or what a page looks like.
 
-use crate::agents::{Ended, Installed, Place};
+use crate::agents::{Ended, Installed, Model, Place};
 use crate::compare::{Item, brief, differ, sent, view};
 use crate::report::Row;
 use crate::root;
 use crate::sources::Source;
 use crate::{noted, ours};
 use segno_store::foreign::{Agent, Roots, View, locate, recognise};
-use segno_testkit::scripted_model::{Recorded, ScriptedModel};
+use segno_testkit::scripted_model::{Recorded, ScriptedModel, Seen, Turn};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -88,16 +88,17 @@ fn verdict(installed: &Installed, source: &Source) -> Result<String, String> {
     let server = ScriptedModel::start(SCRIPT).unwrap();
     let place = Place::new(&server.url());
     let Prepared { ours, ready, back } = prepared(&place, installed.agent, source)?;
-    let provider = provider_of(&fs::read(&ready.path).unwrap_or_default());
-    place.configure(installed.agent, &provider);
     let before = fs::read(&ready.path).unwrap_or_default();
+    let model = model_of(installed.agent, &before);
+    place.configure(installed.agent, &model);
     for path in std::iter::once(&ready.path).chain(&ready.children) {
         let imported = place.import(installed, path);
         if let Some(ended) = imported.filter(|ended| ended.code != Some(0)) {
             return Err(format!("not imported: {}", last_line(&ended)));
         }
     }
-    let ended = place.resume(installed, &ready.id, &ready.path, PROMPT);
+    let named = source.is_named().then_some((&*ready.id, &*ready.path));
+    let ended = place.resume(installed, named, (&model, PROMPT));
     let requests = server.requests();
     let _ = fs::write(place.file("requests.json"), bodies(&requests));
     place.keep(&format!(
@@ -106,7 +107,9 @@ fn verdict(installed: &Installed, source: &Source) -> Result<String, String> {
         source.part,
         source.name.replace('/', "-")
     ));
-    let asked = requests.iter().rfind(|r| is_ours(r));
+    let asked = requests.iter().rfind(|r| is_ours(r, Seen::last_user_text));
+    // Something else may have been said since: OpenCode compacts, and tells the model to continue.
+    let asked = asked.or_else(|| requests.iter().rfind(|r| is_ours(r, all_said)));
     let Some(asked) = asked else {
         return Err(format!("nothing sent: {}", last_line(&ended)));
     };
@@ -140,12 +143,14 @@ fn verdict(installed: &Installed, source: &Source) -> Result<String, String> {
     Ok(said)
 }
 
-/// A request of the conversation, and not one for a title or the like.
-fn is_ours(request: &Recorded) -> bool {
-    request
-        .seen
-        .as_ref()
-        .is_some_and(|seen| !seen.tools.is_empty() && seen.last_user_text().contains(PROMPT))
+fn all_said(seen: &Seen) -> String {
+    seen.turns.iter().map(Turn::text).collect()
+}
+
+/// A request of the conversation, and not one for a title or the like; the prompt is in this `part` of it.
+fn is_ours(request: &Recorded, part: impl Fn(&Seen) -> String) -> bool {
+    let seen = request.seen.as_ref();
+    seen.is_some_and(|seen| !seen.tools.is_empty() && part(seen).contains(PROMPT))
 }
 
 fn bodies(requests: &[Recorded]) -> String {
@@ -218,11 +223,25 @@ fn companions(place: &Place, path: &Path, id: &str) {
     }
 }
 
-/// Codex's provider, as the file names it.
-fn provider_of(text: &[u8]) -> String {
+/// The provider and the model that an agent is to ask: those of the session, where it keeps to them or, as
+/// OpenCode, sends another model's reasoning as text.
+fn model_of(agent: Agent, text: &[u8]) -> Model {
     let text = String::from_utf8_lossy(text);
-    let after = text.split("\"model_provider\":\"").nth(1);
-    after.and_then(|rest| rest.split('"').next()).unwrap_or("scripted").to_owned()
+    let value = |key: &str| {
+        let after = text.split(&format!("\"{key}\":")).nth(1)?;
+        after.trim_start().strip_prefix('"')?.split('"').next().map(str::to_owned)
+    };
+    let scripted = || "scripted".to_owned();
+    match agent {
+        Agent::Codex => {
+            Model { provider: value("model_provider").unwrap_or_else(scripted), id: scripted() }
+        }
+        // That of the corpus. Others have addresses of their own.
+        Agent::OpenCode if value("providerID").as_deref() == Some("fake") => {
+            Model { provider: "fake".to_owned(), id: value("modelID").unwrap_or_else(scripted) }
+        }
+        _ => Model { provider: scripted(), id: scripted() },
+    }
 }
 
 /// `segno` with these words, at the place's home.

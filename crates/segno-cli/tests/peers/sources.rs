@@ -2,7 +2,7 @@
 //!
 //! Responsible for: the files of the corpus, each with what is done to it before. Must not: run anything.
 
-use crate::ours::NATIVE;
+use crate::ours::{LISTED, NATIVE};
 use crate::root;
 use segno_store::foreign::{Agent, recognise};
 use std::fs;
@@ -20,7 +20,15 @@ pub(crate) struct Source {
     pub(crate) path: PathBuf,
 }
 
-/// What is converted: sessions with calls and results, parallel ones among them, and one with a summary.
+impl Source {
+    /// Whether the agent is told which session it is. Otherwise it has to be the newest of its own list.
+    pub(crate) fn is_named(&self) -> bool {
+        self.name != LISTED
+    }
+}
+
+/// What is converted: sessions with calls and results, parallel ones among them, with summaries, and of each agent
+/// one that was killed while a tool ran.
 const CONVERTED: &[&str] = &[
     "claude/multi-turn-tools.jsonl",
     "claude/compacted.jsonl",
@@ -30,6 +38,11 @@ const CONVERTED: &[&str] = &[
     "opencode/basic-tools.json",
     "pi/02-tool-calls.jsonl",
     "pi/07-auto-compaction-threshold.jsonl",
+    "claude/killed-mid-tool.jsonl",
+    "codex/killed-mid-tool-then-resumed.jsonl",
+    "gemini/killed-mid-tool-then-resumed.jsonl",
+    "opencode/sigkill-mid-tool-then-continue.json",
+    "pi/10a-sigkill-mid-parallel-batch.jsonl",
 ];
 
 /// What is gone on with in Segno and handed back: several turns with calls and results.
@@ -48,8 +61,9 @@ const NOT_WHOLE: &[&str] = &["codex/forked.jsonl", "opencode/v2-session-v1-expor
 /// Everything for one agent.
 pub(crate) fn all(target: Agent) -> Vec<Source> {
     let corpus = root().join("tests/corpus");
-    let own = files(&corpus.join("foreign").join(target.id()), target);
-    let damaged = files(&corpus.join("cases"), target);
+    let theirs = files(&corpus.join("foreign").join(target.id()), target);
+    let (hurt, own): (Vec<_>, Vec<_>) = theirs.into_iter().partition(|path| is_hurt(path));
+    let damaged = [hurt, files(&corpus.join("cases"), target)].concat();
     let mut all = Vec::new();
     for (part, paths) in [("own", &own), ("damaged", &damaged), ("repaired", &damaged)] {
         all.extend(paths.iter().map(|path| source(part, target, path)));
@@ -74,6 +88,11 @@ pub(crate) fn all(target: Agent) -> Vec<Source> {
         path: PathBuf::new(),
     }));
     all
+}
+
+/// Whether it was damaged on purpose.
+fn is_hurt(path: &Path) -> bool {
+    path.to_string_lossy().contains("-derived-")
 }
 
 fn source(part: &'static str, agent: Agent, path: &Path) -> Source {
