@@ -30,7 +30,7 @@ const STARTS_PROGRAMS: &[&str] = &[
     // Its tests kill themselves as other processes.
     "crates/segno-agent/src/tool/change/tests.rs",
     "crates/segno-agent/src/git.rs",
-    "crates/segno-agent/src/worktree/tests.rs",
+    "crates/segno-testkit/src/git.rs",
     "crates/segno-agent/src/supervisor/serve.rs",
     "crates/segno-agent/src/tool/bash.rs",
     "crates/segno-agent/src/mcp/stdio.rs",

@@ -3,6 +3,7 @@
 //! Responsible for: reproducible stand-ins for everything that a session touches. Must not: be used by
 //! shipped code, except for what `segno demo` needs.
 
+mod git;
 pub mod scripted_model;
 pub mod sessions;
 pub mod sim_clock;
@@ -12,4 +13,5 @@ pub mod store_suite;
 pub mod strict_store;
 pub mod ticket_service;
 
+pub use git::git;
 pub use skip::{SKIPS, skipped};

@@ -87,6 +87,9 @@ impl Worktrees {
                 refuse("merge-unusable", why)
             }
             State::Clean => refuse("merge-nothing", "it has no commits of its own".to_owned()),
+            State::Unmerged if work.commits == 0 => {
+                refuse("merge-nothing", format!("its branch has none: {}", work.unseen.join("; ")))
+            }
             State::Unmerged | State::Merged => Ok(()),
         }
     }

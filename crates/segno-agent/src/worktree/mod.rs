@@ -2,7 +2,7 @@
 //!
 //! Responsible for: where they are and what they are called, whether one can be made (`plan`), making it whole
 //! or not at all (`make`), what it is today (`today`), what was done in it (`work`, and
-//! `unseen` for what git's status does not show), bringing that back
+//! `unseen` and `strays` for what git's status does not show), bringing that back
 //! (`merge`) and removing what holds nothing (`remove`). Git is asked through its program. Must not: know a
 //! session's log, or remove what holds work.
 //!
@@ -14,6 +14,7 @@ mod make;
 mod merge;
 mod plan;
 mod remove;
+mod strays;
 #[cfg(test)]
 mod tests;
 mod today;
@@ -145,6 +146,7 @@ pub fn told_child(worktree: &Worktree) -> String {
     format!(
         "\n# Worktree\n\nYou work in a git worktree of your own, {path}, on the branch {branch}, which was made \
          from the commit {baseline}. Commit there what is to be kept: only commits of that branch can be \
-         merged. Do not check out another branch, and leave other working trees of the repository alone.\n"
+         merged. Do not check out another branch, and leave other working trees of the repository alone. Tools whose \
+         names begin with `mcp__` belong to programs that work in another directory, not in this one.\n"
     )
 }

@@ -5,34 +5,14 @@
 use super::today::directory;
 use super::*;
 use segno_model::child::drift::{Directory, Tree};
+use segno_testkit::git;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
 
 /// A repository with two commits and a directory `sub`, beside a place for worktrees.
 struct Scene {
     _dir: tempfile::TempDir,
     root: PathBuf,
     worktrees: Worktrees,
-}
-
-fn git(cwd: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args([
-            "-c",
-            "user.name=A",
-            "-c",
-            "user.email=a@example.org",
-            "-c",
-            "init.defaultBranch=main",
-        ])
-        .args(["-c", "protocol.file.allow=always", "-c", "commit.gpgsign=false"])
-        .args(arguments)
-        .current_dir(cwd)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "git {arguments:?} in {}: {said}", cwd.display());
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 fn put(path: &Path, text: &str) {
@@ -355,6 +335,25 @@ async fn where_a_childs_directory_leads() {
     }
 }
 
+/// A change in the moment in which git wrote its index, of the same length: its times do not tell, and it is shown.
+#[tokio::test]
+async fn a_change_right_behind_the_checkout_is_in_the_difference() {
+    let scene = Scene::new();
+    git(&scene.repo(), &["config", "core.trustctime", "false"]);
+    let note = scene.made(1).await;
+    let file = path(&note).join("a.txt");
+    let index = git(&path(&note), &["rev-parse", "--git-path", "index"]);
+    let written = std::fs::metadata(&file).unwrap().modified().unwrap();
+    std::fs::write(&file, "two\n").unwrap();
+    for name in [file, path(&note).join(index)] {
+        let file = std::fs::File::options().append(true).open(name).unwrap();
+        file.set_modified(written).unwrap();
+    }
+    assert_eq!(scene.state(&note).await, (State::Uncommitted, 1, 0));
+    let diff = scene.worktrees.diff(&note, &[]).await.unwrap();
+    assert!(diff.contains("+two"), "{diff}");
+}
+
 /// What would be lost is told, and only what is on no other branch would be.
 #[tokio::test]
 async fn what_a_worktree_holds() {
@@ -610,15 +609,102 @@ async fn ignored_files_go_only_on_a_persons_word() {
     assert!(!path(&note).exists());
 }
 
-/// Commits that no branch has keep it.
+/// What is done in a worktree, and how many commits are on no branch afterwards.
+type Stray = (&'static str, fn(&Path), usize);
+
+const STRAYS: &[Stray] = &[
+    (
+        "commits on a detached HEAD, and back",
+        |tree| {
+            git(tree, &["checkout", "-q", "--detach"]);
+            commit(tree, "c.txt", "c\n");
+            commit(tree, "d.txt", "d\n");
+            let branch =
+                git(tree, &["for-each-ref", "--format=%(refname:short)", "refs/heads/segno"]);
+            git(tree, &["checkout", "-q", &branch]);
+        },
+        2,
+    ),
+    (
+        "a reset",
+        |tree| {
+            commit(tree, "c.txt", "c\n");
+            git(tree, &["reset", "-q", "--hard", "HEAD~1"]);
+        },
+        1,
+    ),
+    (
+        "an amended commit",
+        |tree| {
+            commit(tree, "c.txt", "c\n");
+            git(tree, &["commit", "-q", "--amend", "-m", "better"]);
+            git(tree, &["push", "-q", ".", "HEAD:refs/heads/kept"]);
+        },
+        1,
+    ),
+    (
+        "a reset of what another branch has",
+        |tree| {
+            commit(tree, "c.txt", "c\n");
+            git(tree, &["branch", "kept"]);
+            git(tree, &["reset", "-q", "--hard", "HEAD~1"]);
+        },
+        0,
+    ),
+    (
+        "another subagent's branch counts for nothing",
+        |tree| {
+            commit(tree, "c.txt", "c\n");
+            git(tree, &["branch", "segno/other"]);
+            git(tree, &["reset", "-q", "--hard", "HEAD~1"]);
+        },
+        1,
+    ),
+];
+
+/// Commits that only the history of its HEAD or of its branch names are unmerged work, and keep it; also when its
+/// directory is gone. Once a branch has them, or it is clear that nobody wants them, it goes.
+#[tokio::test]
+async fn commits_on_no_branch_keep_it() {
+    for (label, change, expected) in STRAYS {
+        for gone in [false, true] {
+            let scene = Scene::new();
+            let note = scene.made(1).await;
+            change(&path(&note));
+            if gone {
+                std::fs::remove_dir_all(path(&note)).unwrap();
+            }
+            let work = scene.worktrees.work(&note).await;
+            if *expected == 0 {
+                assert_eq!(work.unseen, [""; 0], "{label}");
+                assert!(work.is_removable(false), "{label}: {work:?}");
+                continue;
+            }
+            let state = if gone { State::Missing } else { State::Unmerged };
+            assert_eq!((work.state, work.is_removable(true)), (state, false), "{label}: {work:?}");
+            let told = format!("{expected} commit");
+            assert!(work.unseen[0].starts_with(&told), "{label}: {:?}", work.unseen);
+            assert!(scene.worktrees.remove(&note, &work, true).await.is_err(), "{label}");
+            // The command that the sentence names keeps them.
+            let id = work.unseen[0].rsplit_once("NAME ").unwrap().1;
+            git(&scene.repo(), &["branch", "saved", id.split('`').next().unwrap()]);
+            let work = scene.worktrees.work(&note).await;
+            assert!(work.is_removable(false), "{label}: {work:?}");
+            scene.worktrees.remove(&note, &work, false).await.unwrap();
+        }
+    }
+}
+
+/// As long as no branch is checked out it is not the child's any more, and stays, with what it has.
 #[tokio::test]
 async fn a_detached_head_is_kept() {
     let scene = Scene::new();
     let note = scene.made(1).await;
     git(&path(&note), &["checkout", "-q", "--detach"]);
-    commit(&path(&note), "c.txt", "c\n");
+    let made = commit(&path(&note), "c.txt", "c\n");
     let work = scene.worktrees.work(&note).await;
     assert_eq!((work.state, work.is_removable(true)), (State::Replaced, false));
+    assert!(work.unseen[0].contains(&made[..12]), "{work:?}");
 }
 
 /// Only a merge is the user's own doing: it runs hooks, and nothing else does.

@@ -4,6 +4,7 @@
 //! difference to the baseline. Must not: change anything but a copy of an index.
 
 use super::plan::git_dir;
+use super::strays;
 use super::today::{self, Entry};
 use super::unseen::{self, Unseen};
 use super::{Note, Worktrees};
@@ -20,7 +21,7 @@ pub enum State {
     Clean,
     /// Something in it is in no commit.
     Uncommitted,
-    /// It has commits that no other branch has.
+    /// It has commits that no other branch has; also those that are on its own no more.
     Unmerged,
     /// All of its commits are on other branches, too.
     Merged,
@@ -80,6 +81,7 @@ struct Facts {
     uncommitted: bool,
     commits: bool,
     unmerged: bool,
+    strays: bool,
 }
 
 /// A row: what it is about, whether it applies, and the state.
@@ -87,6 +89,10 @@ type Row = (&'static str, fn(&Facts) -> bool, State);
 
 fn is_usable(facts: &Facts) -> bool {
     facts.tree == Tree::Same && !facts.unfinished
+}
+
+fn holds_nothing(facts: &Facts) -> bool {
+    is_usable(facts) && !facts.uncommitted && !facts.unmerged && !facts.strays
 }
 
 /// Every input matches exactly one row.
@@ -97,11 +103,12 @@ const TABLE: &[Row] = &[
     ("changes", |f| is_usable(f) && f.uncommitted, State::Uncommitted),
     ("commits of its own", |f| is_usable(f) && !f.uncommitted && f.unmerged, State::Unmerged),
     (
-        "commits that others have",
-        |f| is_usable(f) && !f.uncommitted && !f.unmerged && f.commits,
-        State::Merged,
+        "commits that are on no branch at all",
+        |f| is_usable(f) && !f.uncommitted && !f.unmerged && f.strays,
+        State::Unmerged,
     ),
-    ("nothing", |f| is_usable(f) && !f.uncommitted && !f.unmerged && !f.commits, State::Clean),
+    ("commits that others have", |f| holds_nothing(f) && f.commits, State::Merged),
+    ("nothing", |f| holds_nothing(f) && !f.commits, State::Clean),
 ];
 
 impl Worktrees {
@@ -136,7 +143,10 @@ impl Worktrees {
             unmerged = own_commits(repository, &worktree.branch, &worktree.baseline).await?;
         }
         let unfinished = is_unfinished(entry.as_ref()) && commits == 0;
-        let mut unseen = Unseen::default();
+        let (mut unseen, mut strays) = (Unseen::default(), None);
+        if tree != Tree::RepoGone && !unfinished {
+            strays = strays::look(repository, worktree).await?;
+        }
         if tree == Tree::Same {
             uncommitted = self::uncommitted(path).await?;
             if !unfinished {
@@ -146,12 +156,15 @@ impl Worktrees {
         if !unfinished {
             unseen.reasons.extend(unseen::lock(entry.as_ref()));
         }
+        let has_strays = strays.is_some();
+        unseen.reasons.extend(strays);
         let facts = Facts {
             tree: state_of,
             unfinished,
             uncommitted: uncommitted > 0,
             commits: commits > 0,
             unmerged: unmerged > 0,
+            strays: has_strays,
         };
         let row = TABLE.iter().find(|(_, applies, _)| applies(&facts));
         let state = row.map_or(State::Unknown, |(_, _, state)| *state);
@@ -171,7 +184,7 @@ impl Worktrees {
         let copies = tempfile::tempdir().map_err(GitError::Io)?;
         let copy = copies.path().join("index");
         let index = git::line(path, &["rev-parse", "--git-path", "index"]).await?;
-        match std::fs::copy(path.join(index), &copy) {
+        match copy_as_old(&path.join(index), &copy) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(GitError::Io(error));
             }
@@ -184,6 +197,14 @@ impl Worktrees {
         let diff = [&diff[..], options, &[&note.worktree.baseline, "--"]].concat();
         git::call_with(path, &diff, &variables).await?.output()
     }
+}
+
+/// Copies a file with the time of its last change. By that of an index git knows which files may have changed right
+/// behind it, without that their own times tell, and looks into those.
+fn copy_as_old(from: &Path, to: &Path) -> std::io::Result<()> {
+    let changed = std::fs::metadata(from)?.modified()?;
+    std::fs::copy(from, to)?;
+    std::fs::File::options().write(true).open(to)?.set_modified(changed)
 }
 
 /// Git locks what it is about to make.
@@ -250,10 +271,11 @@ mod tests {
             Tree::OtherHistory,
         ];
         for tree in trees {
-            for bits in 0..16_u8 {
+            for bits in 0..32_u8 {
                 let bit = |n: u8| bits & (1 << n) != 0;
                 let (unfinished, uncommitted, commits) = (bit(0), bit(1), bit(2));
-                let facts = Facts { tree, unfinished, uncommitted, commits, unmerged: bit(3) };
+                let (unmerged, strays) = (bit(3), bit(4));
+                let facts = Facts { tree, unfinished, uncommitted, commits, unmerged, strays };
                 let hits = TABLE.iter().filter(|(_, applies, _)| applies(&facts)).count();
                 assert_eq!(hits, 1, "{facts:?}");
             }

@@ -2,9 +2,9 @@
 
 use crate::json_page::{example, same_shape};
 use crate::place::{Place, Ran};
+use segno_testkit::git;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 const SCRIPT: &str = r##"
 rule child writes
@@ -26,25 +26,6 @@ rule parent gives
 otherwise
   say "Told: {result_line}"
 "##;
-
-fn git(cwd: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args([
-            "-c",
-            "user.name=A",
-            "-c",
-            "user.email=a@example.org",
-            "-c",
-            "init.defaultBranch=main",
-        ])
-        .args(["-c", "commit.gpgsign=false"])
-        .args(arguments)
-        .current_dir(cwd)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {output:?}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
 
 /// A repository in which a subagent has written a file in a worktree of its own.
 fn place() -> Place {
