@@ -4,6 +4,7 @@
 //! prompt, the same bytes for the same input (G10). Must not: put in anything that changes by itself,
 //! such as the time.
 
+use crate::file_note::{FileFault, FileNote};
 use segno_model::id::sha256_hex;
 use segno_model::record::InstructionFile;
 use std::fmt::Write;
@@ -26,7 +27,7 @@ pub struct Instruction {
     /// Its text, cut where it is long; a note at the end says so.
     pub text: String,
     /// What a person should know about it: that it was cut, or could not be read.
-    pub note: Option<String>,
+    pub note: Option<FileNote>,
 }
 
 /// Finds the instructions for `cwd`: from the repository's `root` (where there is one) down to the working
@@ -50,13 +51,13 @@ pub fn load(cwd: &Path, root: Option<&Path>, user: Option<&Path>) -> Vec<Instruc
         }
         let own = user == Some(path.as_path());
         let refused = if crate::tool::is_secret_name(&real) {
-            Some("it leads to where credentials are kept".to_owned())
+            Some(FileFault::Credentials)
         } else {
             let out = !own && !real.starts_with(&top);
-            out.then(|| format!("it leads out of the project, to {}", real.display()))
+            out.then(|| FileFault::LeadsOut(real.display().to_string()))
         };
-        if let Some(why) = refused {
-            found.push(unread(&path, &why));
+        if let Some(fault) = refused {
+            found.push(unread(&path, fault));
             continue;
         }
         seen.push(real);
@@ -83,24 +84,23 @@ fn directories(cwd: &Path, root: Option<&Path>) -> Vec<PathBuf> {
     all
 }
 
-fn unread(path: &Path, why: &str) -> Instruction {
-    let shown = path.display().to_string();
-    let note = Some(format!("{shown} was not used: {why}"));
-    let file = InstructionFile { path: shown, sha256: sha256_hex(&[]) };
-    Instruction { file, text: String::new(), note }
+fn unread(path: &Path, fault: FileFault) -> Instruction {
+    let note = FileNote::new(path, fault);
+    let file = InstructionFile { path: note.path.clone(), sha256: sha256_hex(&[]) };
+    Instruction { file, text: String::new(), note: Some(note) }
 }
 
 fn read(path: &Path, room: usize) -> Instruction {
     let shown = path.display().to_string();
     let file = |bytes: &[u8]| InstructionFile { path: shown.clone(), sha256: sha256_hex(bytes) };
     match std::fs::metadata(path) {
-        Ok(meta) if meta.len() > MAX_READ => return unread(path, &format!("{} bytes", meta.len())),
-        Err(error) => return unread(path, &error.to_string()),
+        Ok(meta) if meta.len() > MAX_READ => return unread(path, FileFault::TooLarge(meta.len())),
+        Err(error) => return unread(path, FileFault::Unreadable(error.to_string())),
         Ok(_) => {}
     }
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
-        Err(error) => return unread(path, &error.to_string()),
+        Err(error) => return unread(path, FileFault::Unreadable(error.to_string())),
     };
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text).replace("\r\n", "\n");
@@ -109,8 +109,8 @@ fn read(path: &Path, room: usize) -> Instruction {
     }
     let end = text.floor_char_boundary(room);
     let end = text[..end].rfind('\n').map_or(end, |at| at + 1);
-    let note =
-        format!("{shown} is long: {} of its {} bytes were left out", text.len() - end, text.len());
+    let fault = FileFault::Cut { left_out: text.len() - end, of: text.len() };
+    let note = FileNote { path: shown.clone(), fault };
     let text = format!("{}[{note}]\n", &text[..end]);
     Instruction { file: file(&bytes), text, note: Some(note) }
 }

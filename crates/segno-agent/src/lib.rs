@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod attach;
+mod file_note;
 mod git;
 pub mod instructions;
 pub mod mcp;
@@ -19,4 +20,5 @@ pub mod tool;
 pub mod worktree;
 
 pub use agent::{Agent, AgentError, World};
+pub use file_note::{FileFault, FileNote};
 pub use surroundings::Surroundings;

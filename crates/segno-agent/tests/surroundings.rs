@@ -3,6 +3,7 @@
 //! Responsible for: what is found where, in which order, and that it is stable. Must not: need a network.
 #![allow(clippy::unwrap_used)]
 
+use segno_agent::FileFault;
 use segno_agent::instructions::{MAX_FILE, MAX_TOTAL, load, system_prompt};
 use segno_agent::project::Project;
 use std::fs;
@@ -78,7 +79,8 @@ fn a_link_to_credentials_is_not_followed() {
     let (_keep, root) = tree(&[(".ssh/id", "PRIVATE"), ("repo/x", "")]);
     symlink("../.ssh/id", root.join("repo/AGENTS.md")).unwrap();
     let found = load(&root.join("repo"), None, None);
-    assert!(found[0].note.as_deref().is_some_and(|n| n.contains("credentials")), "{found:?}");
+    let fault = found[0].note.as_ref().map(|note| &note.fault);
+    assert_eq!(fault, Some(&FileFault::Credentials), "{found:?}");
     assert!(!system_prompt("/", "linux", &found).contains("PRIVATE"));
 }
 
@@ -90,8 +92,8 @@ fn a_link_out_of_the_project_is_not_followed() {
     symlink("../docs/in.md", root.join("repo/d/AGENTS.md")).unwrap();
     symlink("else.md", root.join("user.md")).unwrap();
     let found = load(&root.join("repo/d"), Some(&root.join("repo")), Some(&root.join("user.md")));
-    let note = found[0].note.as_deref().unwrap_or_default();
-    assert!(note.contains("it leads out of the project, to "), "{found:?}");
+    let fault = found[0].note.as_ref().map(|note| &note.fault);
+    assert!(matches!(fault, Some(FileFault::LeadsOut(_))), "{found:?}");
     assert_eq!(texts(&root.join("repo/d"), Some(&root.join("repo")), None), ["", "IN"]);
     assert_eq!(texts(&root.join("repo"), None, Some(&root.join("else.md"))), ["", "ELSE"]);
 }

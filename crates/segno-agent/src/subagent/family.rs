@@ -7,6 +7,7 @@
 mod settle;
 
 use super::grounds::{self, Grounds};
+use super::kin;
 use super::launch::{self, Binding};
 use super::task::{MAX_TURNS, Task, Who};
 use super::told::{self, Ending};
@@ -31,9 +32,6 @@ use segno_runtime::{
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// How many forks of forks are looked through for a child.
-const MAX_ANCESTRY: usize = 32;
 
 /// How often a child that somebody else makes or removes at this moment is looked at again.
 const TRIES: usize = 3;
@@ -109,7 +107,7 @@ impl<N: Nursery> Family<N> {
         let (launch, _) = self.look_up(child).await?;
         let broken = |e: StoreError| ("malformed".to_owned(), e.to_string());
         let parent = self.nursery.store().read(&self.parent).await.map_err(broken)?;
-        let found = self.nursery.store().read(child).await.map_err(broken)?;
+        let found = self.nursery.store().read(&launch.child).await.map_err(broken)?;
         let address = base_url.map(str::to_owned);
         let address = address.or_else(|| Binding::address(&parent, &launch.model));
         let drift = self.compare(tools, address, &launch, &found).await;
@@ -193,6 +191,7 @@ impl<N: Nursery> Family<N> {
                 return Err(Box::new(told::rejected(at, Some(child), &code, &sentence)));
             }
         };
+        let child = &launch.child.clone();
         let found = match self.nursery.store().read(child).await {
             Ok(found) => found,
             Err(error) => {
@@ -227,9 +226,8 @@ impl<N: Nursery> Family<N> {
             });
         }
         if launch.worktree.is_some() {
-            let why = "The subagent is not continued: its worktree belongs to the session that this one was \
-                       forked from. Start a new one instead, and tell it what it needs to know.";
-            return Err(Box::new(told::rejected(at, Some(child), "worktree-not-owned", why)));
+            let why = told::not_owned(child, &owner);
+            return Err(Box::new(told::rejected(at, Some(child), "worktree-not-owned", &why)));
         }
         let (old, child) = (child.clone(), child_id(&self.parent, at.seq, at.index));
         let (parent, intent) = (self.parent.clone(), attempt.clone());
@@ -238,53 +236,44 @@ impl<N: Nursery> Family<N> {
         Ok(Prepared { child, attempt, at, launch, resumed, copy_of, planned, drift, task })
     }
 
-    /// The launch record of a child of this session, or of one that it was forked from, and whose child it is;
-    /// or a code and why there is none.
+    /// The launch record of a child of this session, or of one that it was forked from, and whose child it is; or a
+    /// code and why there is none. The record names it: one that was brought in may have another id.
     async fn look_up(
         &self,
         child: &SessionId,
     ) -> Result<(LaunchRecord, SessionId), (String, String)> {
         let store = self.nursery.store();
         let broken = |code: &str, e: &StoreError| (code.to_owned(), e.to_string());
-        for owner in self.ancestry().await {
-            let children = store.children(&owner).await.map_err(|e| broken("malformed", &e))?;
-            let Some(listed) = children.iter().find(|listed| listed.id == *child) else { continue };
-            if listed.is_link {
+        let ancestry = kin::ancestry(store, &self.parent).await;
+        for (i, owner) in ancestry.iter().enumerate() {
+            let children = store.children(owner).await.map_err(|e| broken("malformed", &e))?;
+            let own = children.iter().find(|listed| listed.id == *child);
+            if own.is_some_and(|listed| listed.is_link) {
                 let unusable = segno_model::child::Unusable::Symlink;
                 return Err((unusable.code().to_owned(), unusable.to_string()));
             }
-            let found = store.read(child).await.map_err(|e| broken("malformed", &e))?;
-            let launch = launch_of(&found.header, child, &owner)
+            let id = match own {
+                Some(_) => child.clone(),
+                None => {
+                    let all = kin::stand_ins(store, &ancestry[i..], &children).await;
+                    let found = all.into_iter().find(|(named, _)| named == child);
+                    let Some((_, id)) = found else { continue };
+                    id
+                }
+            };
+            let found = store.read(&id).await.map_err(|e| broken("malformed", &e))?;
+            let launch = launch_of(&found.header, &id, owner)
                 .map_err(|unusable| (unusable.code().to_owned(), unusable.to_string()))?;
-            return Ok((launch, owner));
+            return Ok((launch, owner.clone()));
         }
         let code = if store.read(child).await.is_ok() { "not-owned" } else { "not-found" };
         Err((code.to_owned(), "there is none with this id in this session".to_owned()))
     }
 
-    /// This session, and those that it was forked from, nearest first.
-    async fn ancestry(&self) -> Vec<SessionId> {
-        let mut all = vec![self.parent.clone()];
-        while let Some(newest) = all.last()
-            && all.len() < MAX_ANCESTRY
-        {
-            let Ok(found) = self.nursery.store().read(newest).await else { break };
-            let origin = found.header.origin.filter(|origin| origin.kind == OriginKind::Fork);
-            let Some(of) = origin.and_then(|origin| SessionId::parse(&origin.of).ok()) else {
-                break;
-            };
-            if all.contains(&of) {
-                break;
-            }
-            all.push(of);
-        }
-        all
-    }
-
     /// The children that there are, for one who named another.
     async fn known(&self) -> String {
         let mut ids = Vec::new();
-        for owner in self.ancestry().await {
+        for owner in kin::ancestry(self.nursery.store(), &self.parent).await {
             let children = self.nursery.store().children(&owner).await.unwrap_or_default();
             ids.extend(children.iter().map(|child| child.id.to_string()));
         }

@@ -1,13 +1,14 @@
 //! Subagents: sessions that a call of another session starts, and that later calls continue.
 //!
 //! Responsible for: who a child can be (`role`), understanding a call (`task`), launching, continuing and
-//! running a child (`family`), those that work beside their parent's turns (`beside`), what is left of one that died (`traces`), and what the parent is told
+//! running a child (`family`), which one a log means by an id (`kin`), those that work beside their parent's turns (`beside`), what is left of one that died (`traces`), and what the parent is told
 //! (`told`). Must not: name a concrete store or provider, or grant a child what its parent may not do.
 
 mod asker;
 mod beside;
 mod family;
 mod grounds;
+mod kin;
 mod launch;
 pub mod role;
 pub(crate) mod task;
@@ -18,6 +19,7 @@ pub(crate) use asker::ChildAsker;
 pub(crate) use beside::Beside;
 pub use beside::MAX_BESIDE;
 pub use family::Family;
+pub use kin::{ancestry, stand_ins};
 pub use role::{Role, Roles};
 pub use task::MAX_TURNS;
 

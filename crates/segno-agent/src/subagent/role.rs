@@ -5,9 +5,11 @@
 //! every call. Must not: start anything, or know a provider.
 
 use crate::Surroundings;
+use crate::file_note::{FileFault, FileNote};
 use segno_model::record::{ModelRef, RoleFact};
 use segno_model::sha256_hex;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The role of a call that names none.
@@ -91,7 +93,7 @@ pub struct Roles {
     /// By name.
     roles: BTreeMap<String, Role>,
     /// What a person should know about their files.
-    pub notes: Vec<String>,
+    pub notes: Vec<FileNote>,
 }
 
 impl Roles {
@@ -108,8 +110,8 @@ impl Roles {
             (Some(root.join(".claude/agents")), Some(real.as_path())),
         ];
         for (directory, within) in places {
-            for path in directory.iter().flat_map(|directory| files(directory)) {
-                roles.take(&path, within);
+            if let Some(directory) = directory {
+                roles.take_all(&directory, within);
             }
         }
         roles.roles.entry(GENERAL.to_owned()).or_insert_with(Role::general);
@@ -137,85 +139,103 @@ impl Roles {
         self.iter().map(line).collect()
     }
 
-    fn take(&mut self, path: &Path, within: Option<&Path>) {
-        let shown = path.display().to_string();
-        let bytes = match read(path, within) {
-            Ok(bytes) => bytes,
-            Err(why) => return self.notes.push(format!("{shown} is not used as a role: {why}")),
+    fn take_all(&mut self, directory: &Path, within: Option<&Path>) {
+        let mut paths = match files(directory) {
+            Ok(paths) => paths,
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            Err(error) => {
+                let fault = FileFault::Unreadable(error.to_string());
+                return self.notes.push(FileNote::new(directory, fault));
+            }
         };
-        let (role, notes) = parse(path, &bytes);
-        self.notes.extend(notes.into_iter().map(|note| format!("{shown}: {note}")));
-        let Some(role) = role else { return };
-        if let Some(first) = self.roles.get(&role.name) {
-            self.notes.push(format!("{shown}: the role {} of {} wins", role.name, first.source));
-            return;
+        if paths.len() > MAX_FILES {
+            paths.truncate(MAX_FILES);
+            self.notes.push(FileNote::new(directory, FileFault::TooMany(MAX_FILES)));
         }
-        self.roles.insert(role.name.clone(), role);
+        for path in paths {
+            self.take(&path, within);
+        }
+    }
+
+    fn take(&mut self, path: &Path, within: Option<&Path>) {
+        let mut faults = Vec::new();
+        match read(path, within).and_then(|bytes| parse(path, &bytes, &mut faults)) {
+            Ok(role) => match self.roles.get(&role.name) {
+                Some(first) => {
+                    let (name, first) = (role.name, first.source.clone());
+                    faults = vec![FileFault::Second { name, first }];
+                }
+                None => {
+                    self.roles.insert(role.name.clone(), role);
+                }
+            },
+            Err(fault) => faults.push(fault),
+        }
+        self.notes.extend(faults.into_iter().map(|fault| FileNote::new(path, fault)));
     }
 }
 
-/// The Markdown files of a directory, in the order of their names.
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+/// The Markdown files of a directory, in the order of their names; links that lead nowhere too.
+fn files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let is_markdown =
-        |path: &PathBuf| path.extension().is_some_and(|e| e == "md") && path.is_file();
+        |path: &PathBuf| path.extension().is_some_and(|e| e == "md") && !path.is_dir();
+    let entries = std::fs::read_dir(directory)?;
     let mut paths: Vec<PathBuf> =
         entries.filter_map(Result::ok).map(|e| e.path()).filter(is_markdown).collect();
     paths.sort();
-    paths.truncate(MAX_FILES);
-    paths
+    Ok(paths)
 }
 
-fn read(path: &Path, within: Option<&Path>) -> Result<Vec<u8>, String> {
-    let real = path.canonicalize().map_err(|e| e.to_string())?;
+fn read(path: &Path, within: Option<&Path>) -> Result<Vec<u8>, FileFault> {
+    let unreadable = |error: std::io::Error| FileFault::Unreadable(error.to_string());
+    let real = path.canonicalize().map_err(unreadable)?;
     if within.is_some_and(|within| !real.starts_with(within)) {
-        return Err(format!("it leads out of the project, to {}", real.display()));
+        return Err(FileFault::LeadsOut(real.display().to_string()));
     }
     if crate::tool::is_secret_name(&real) {
-        return Err("it leads to where credentials are kept".to_owned());
+        return Err(FileFault::Credentials);
     }
-    match std::fs::metadata(&real) {
-        Ok(meta) if meta.len() > MAX_FILE => Err(format!("{} bytes", meta.len())),
-        Ok(_) => std::fs::read(&real).map_err(|e| e.to_string()),
-        Err(error) => Err(error.to_string()),
+    let meta = std::fs::metadata(&real).map_err(unreadable)?;
+    if !meta.is_file() {
+        return Err(FileFault::Unreadable("it is no file".to_owned()));
     }
+    if meta.len() > MAX_FILE {
+        return Err(FileFault::TooLarge(meta.len()));
+    }
+    std::fs::read(&real).map_err(unreadable)
 }
 
-/// A role from its file, and what is wrong with it.
-fn parse(path: &Path, bytes: &[u8]) -> (Option<Role>, Vec<String>) {
+/// A role from its file, or why it is none; what else is wrong with it is added to `notes`.
+fn parse(path: &Path, bytes: &[u8], notes: &mut Vec<FileFault>) -> Result<Role, FileFault> {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let (front, body) = split(text);
-    let mut notes = Vec::new();
+    let (front, body) = split(text)?;
     if front.is_none() {
-        notes.push("there is no front matter between two lines `---`".to_owned());
+        notes.push(FileFault::NoFrontMatter);
     }
     let mut fields = fields(front.unwrap_or_default());
     let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let name = fields.remove("name").map(|f| f.text()).filter(|n| !n.is_empty()).unwrap_or(stem);
     if !is_name(&name) {
-        notes.push(format!("{name:?} is no name: letters, digits, - and _ only"));
-        return (None, notes);
+        return Err(FileFault::BadName(name));
     }
     if body.trim().is_empty() {
-        notes.push("it has no prompt".to_owned());
-        return (None, notes);
+        return Err(FileFault::NoPrompt);
     }
     let description = fields.remove("description").map(|f| f.text()).unwrap_or_default();
     if description.is_empty() {
-        notes.push("it has no description, so the model does not know what it is for".to_owned());
+        notes.push(FileFault::NoDescription);
     }
-    let role = Role {
-        tools: fields.remove("tools").map(|f| tools(&f.list(), &mut notes)),
-        model: fields.remove("model").and_then(|f| model(&f.text(), &mut notes)),
-        thinking: fields.remove("thinking").and_then(|f| thinking(&f.text(), &mut notes)),
+    Ok(Role {
+        tools: fields.remove("tools").map(|f| tools(&f.list(), notes)),
+        model: fields.remove("model").and_then(|f| model(&f.text(), notes)),
+        thinking: fields.remove("thinking").and_then(|f| thinking(&f.text(), notes)),
         name,
         description,
         prompt: body.trim().to_owned(),
         source: path.display().to_string(),
         sha256: sha256_hex(bytes),
-    };
-    (Some(role), notes)
+    })
 }
 
 fn is_name(name: &str) -> bool {
@@ -224,16 +244,16 @@ fn is_name(name: &str) -> bool {
 }
 
 /// What stands between two lines `---` at the beginning, and what follows.
-fn split(text: &str) -> (Option<&str>, &str) {
-    let Some(rest) = text.strip_prefix("---\n") else { return (None, text) };
+fn split(text: &str) -> Result<(Option<&str>, &str), FileFault> {
+    let Some(rest) = text.strip_prefix("---\n") else { return Ok((None, text)) };
     if let Some(body) = rest.strip_prefix("---\n") {
-        return (Some(""), body);
+        return Ok((Some(""), body));
     }
     match rest.split_once("\n---\n") {
-        Some((front, body)) => (Some(front), body),
+        Some((front, body)) => Ok((Some(front), body)),
         None => match rest.strip_suffix("\n---") {
-            Some(front) => (Some(front), ""),
-            None => (None, text),
+            Some(front) => Ok((Some(front), "")),
+            None => Err(FileFault::OpenFrontMatter),
         },
     }
 }
@@ -296,7 +316,7 @@ fn unquoted(text: &str) -> &str {
 }
 
 /// Tools by our names; Claude Code's are understood.
-fn tools(given: &[String], notes: &mut Vec<String>) -> Vec<String> {
+fn tools(given: &[String], notes: &mut Vec<FileFault>) -> Vec<String> {
     const OURS: &[&str] =
         &["read", "write", "edit", "bash", "grep", "find", "ls", "todo", "background"];
     let mut tools = Vec::new();
@@ -315,9 +335,9 @@ fn tools(given: &[String], notes: &mut Vec<String>) -> Vec<String> {
         } else if crate::mcp::is_external(ours) {
             tools.push(ours.to_owned());
         } else if lower == "task" || lower == "agent" {
-            notes.push("subagents start no subagents: `task` is left out".to_owned());
+            notes.push(FileFault::StartsNone);
         } else {
-            notes.push(format!("there is no tool {name:?}; it is left out"));
+            notes.push(FileFault::NoSuchTool(name.clone()));
         }
     }
     tools.sort();
@@ -325,7 +345,7 @@ fn tools(given: &[String], notes: &mut Vec<String>) -> Vec<String> {
     tools
 }
 
-fn model(given: &str, notes: &mut Vec<String>) -> Option<ModelRef> {
+fn model(given: &str, notes: &mut Vec<FileFault>) -> Option<ModelRef> {
     if given.is_empty() || given == "inherit" {
         return None;
     }
@@ -334,17 +354,17 @@ fn model(given: &str, notes: &mut Vec<String>) -> Option<ModelRef> {
             Some(ModelRef::new(provider, id))
         }
         _ => {
-            notes.push(format!("{given:?} is not PROVIDER/ID; it asks its parent's model"));
+            notes.push(FileFault::NotAModel(given.to_owned()));
             None
         }
     }
 }
 
-fn thinking(given: &str, notes: &mut Vec<String>) -> Option<String> {
+fn thinking(given: &str, notes: &mut Vec<FileFault>) -> Option<String> {
     if matches!(given, "off" | "minimal" | "low" | "medium" | "high") {
         return Some(given.to_owned());
     }
-    notes.push(format!("{given:?} is no thinking level; it thinks as its parent"));
+    notes.push(FileFault::NotALevel(given.to_owned()));
     None
 }
 
@@ -353,8 +373,12 @@ mod tests {
     use super::*;
 
     fn role(text: &str) -> (Option<Role>, String) {
-        let (role, notes) = parse(Path::new("/p/.segno/agents/scout.md"), text.as_bytes());
-        (role, notes.join("; "))
+        let mut faults = Vec::new();
+        let path = Path::new("/p/.segno/agents/scout.md");
+        let role = parse(path, text.as_bytes(), &mut faults);
+        let notes = faults.iter().chain(role.as_ref().err()).map(ToString::to_string);
+        let notes = notes.collect::<Vec<_>>().join("; ");
+        (role.ok(), notes)
     }
 
     #[test]
@@ -407,12 +431,13 @@ mod tests {
                 true,
                 "there is no front matter between two lines `---`; it has no description, so the model does not know what it is for",
             ),
+            ("---\nname: a/b\n---\nbody", false, "not used: \"a/b\" is no name"),
+            ("---\nname: a\ndescription: d\n---\n \n", false, "not used: it has no prompt"),
             (
-                "---\nname: a/b\n---\nbody",
+                "---\nname: a\ndescription: d\nbody",
                 false,
-                "\"a/b\" is no name: letters, digits, - and _ only",
+                "not used: its front matter has no second line `---`",
             ),
-            ("---\nname: a\ndescription: d\n---\n \n", false, "it has no prompt"),
             (
                 "---\nname: a\ndescription: d\nmodel: sonnet\n---\nb",
                 true,
@@ -479,7 +504,7 @@ mod tests {
         let roles = Roles::load(&at("root"), Some(&at("user")));
         assert_eq!(names(&roles), [GENERAL, "inner"]);
         assert_eq!(roles.notes.len(), 2, "{:?}", roles.notes);
-        assert!(roles.notes.iter().all(|n| n.contains("it leads out of the project, to ")));
+        assert!(roles.notes.iter().all(|n| matches!(n.fault, FileFault::LeadsOut(_))));
         link("else/out.md", "user/out.md");
         let roles = Roles::load(&at("root"), Some(&at("user")));
         assert_eq!(names(&roles), [GENERAL, "inner", "out"]);

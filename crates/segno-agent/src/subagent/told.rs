@@ -221,6 +221,17 @@ pub(super) fn unknown(prepared: &Prepared, why: &str) -> ToolOutput {
     ToolOutput { child: Some(Box::new(record)), ..output }
 }
 
+/// Why a fork does not go on with a child that has a worktree, and how its work is had all the same.
+pub(super) fn not_owned(child: &SessionId, owner: &SessionId) -> String {
+    let branch = crate::worktree::Worktrees::branch(child);
+    format!(
+        "The subagent is not continued: its worktree belongs to the session that this one was forked from, {owner}. \
+         Start a new one instead, with `worktree` if it is to have one, and tell it what it needs to know: \
+         `git merge {branch}` brings the commits of the other one. The user can go on with that one itself by \
+         `segno resume {child}`."
+    )
+}
+
 /// Why a child is not continued, all reasons in one answer.
 pub(super) fn drifted(refusals: &[&Drift]) -> (String, String) {
     let codes: Vec<&str> = refusals.iter().map(|drift| drift.code).collect();

@@ -15,7 +15,7 @@ fn begin() -> Say {
 }
 
 /// The inputs that tell of ends: their ids and texts.
-async fn ends(scene: &Scene) -> Vec<(String, String)> {
+pub(crate) async fn ends(scene: &Scene) -> Vec<(String, String)> {
     let records = scene.records(&parent_id()).await;
     let end = |record: &segno_model::Record| match record.body() {
         Body::Message(message) => match &**message {

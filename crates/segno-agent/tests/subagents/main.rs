@@ -7,6 +7,7 @@ mod continuing;
 mod crashes;
 mod scene;
 mod worktrees;
+mod worktrees_beside;
 
 use scene::{Say, Scene, Seen, call, kinds, parent_id, prompts, text};
 use segno_agent::permission::{Mode, PrefixRule};

@@ -10,33 +10,13 @@ use segno_model::child::launch_of;
 use segno_model::record::{AttemptStatus, Body, LaunchRecord, UserMessage};
 use segno_model::store::{ForkPoint, SessionStore as _};
 use segno_runtime::Stop;
+use segno_testkit::git;
 use serde_json::json;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-fn git(cwd: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args([
-            "-c",
-            "user.name=A",
-            "-c",
-            "user.email=a@example.org",
-            "-c",
-            "init.defaultBranch=main",
-        ])
-        .args(["-c", "commit.gpgsign=false"])
-        .args(arguments)
-        .current_dir(cwd)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "git {arguments:?}: {said}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
 /// The parent works in `sub` of a repository, with a change that is in no commit.
-fn scene(script: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> Scene {
+pub(crate) fn scene(script: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> Scene {
     let mut scene = Scene::new(script);
     let top = scene.cwd.clone();
     let sub = top.join("sub");
@@ -50,7 +30,7 @@ fn scene(script: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> Scene {
     scene
 }
 
-fn top(scene: &Scene) -> &Path {
+pub(crate) fn top(scene: &Scene) -> &Path {
     scene.cwd.parent().unwrap()
 }
 
@@ -75,7 +55,7 @@ fn one_task(seen: &Seen) -> Say {
     }
 }
 
-async fn launch(scene: &Scene, child: &SessionId) -> LaunchRecord {
+pub(crate) async fn launch(scene: &Scene, child: &SessionId) -> LaunchRecord {
     let records = scene.records(child).await;
     let Body::Session(header) = records[0].body() else { panic!("a header") };
     launch_of(header, child, &parent_id()).unwrap()
@@ -282,6 +262,10 @@ async fn a_fork_does_not_go_on_in_its_origins_worktree() {
     let records = scene.records(&fork).await;
     let attempts = segno_model::child::attempts(&records);
     assert_eq!(attempts.last().unwrap().reason.as_deref(), Some("worktree-not-owned"));
+    let seen = scene.player.seen.lock().unwrap().last().unwrap().clone();
+    for way_on in [format!("`git merge segno/{child}`"), format!("`segno resume {child}`")] {
+        assert!(seen.last.contains(&way_on), "{}", seen.last);
+    }
 }
 
 /// Killed anywhere on the way, a call makes one worktree at most, and none that is not listed and told.

@@ -9,10 +9,11 @@ use crate::error::{CliError, ExitCode};
 use crate::sessions::{Standing, entry};
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone, clean};
-use segno_model::SessionId;
+use segno_agent::subagent::{ancestry, stand_ins};
 use segno_model::child::{Unusable, Used, attempts, launch_of};
 use segno_model::record::{Attempt, Body};
 use segno_model::store::{ListedChild, Scanned, SessionStore as _, Snapshot};
+use segno_model::{Record, SessionId};
 use segno_store::catalog::Row;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,8 @@ struct Child {
     id: String,
     /// The session that it belongs to, where that is another one: this session's origin.
     of: Option<SessionId>,
+    /// The id by which the session's log names it, where its own is another one.
+    named: Option<SessionId>,
     role: Option<String>,
     state: Standing,
     /// Why it cannot be continued, whatever else has changed.
@@ -46,12 +49,18 @@ pub async fn children(
 ) -> Result<ExitCode, CliError> {
     let parent = place.stores.find(&args.session, &place.cwd).await?;
     let told = told(place, &parent).await?;
-    let mut all = Vec::new();
-    for listed in place.stores.files.children(&parent).await? {
-        let own = told.get(listed.id.as_str()).cloned().unwrap_or_default();
-        all.push(child(place, &parent, listed, own).await);
+    let names = named(place, &parent)?;
+    let (mut all, listed) = (Vec::new(), place.stores.files.children(&parent).await?);
+    let copies = copies(place, &parent, &names, &listed).await;
+    let here: BTreeSet<SessionId> = listed.iter().map(|listed| listed.id.clone()).collect();
+    for listed in listed {
+        let named = copies.get(&listed.id).cloned();
+        // What its attempts came to is told under the id that its log has; where a child has that id, it is that one's.
+        let by = named.as_ref().filter(|id| !here.contains(id)).unwrap_or(&listed.id);
+        let own = told.get(by.as_str()).cloned().unwrap_or_default();
+        all.push(Child { named, ..child(place, &parent, listed, own).await });
     }
-    for id in elsewhere(place, &parent)? {
+    for id in elsewhere(place, &parent).await? {
         let own = told.get(id.as_str()).cloned().unwrap_or_default();
         all.push(origins(place, id, own).await);
     }
@@ -72,22 +81,74 @@ pub async fn children(
 ///
 /// # Errors
 /// When the session cannot be read.
-pub(super) fn elsewhere(place: &Workplace, parent: &SessionId) -> Result<Vec<SessionId>, CliError> {
+pub(super) async fn elsewhere(
+    place: &Workplace,
+    parent: &SessionId,
+) -> Result<Vec<SessionId>, CliError> {
+    let mut names = named(place, parent)?;
+    let listed = place.stores.files.children_now(parent)?;
+    let copies = copies(place, parent, &names, &listed).await;
+    names.retain(|id| {
+        listed.iter().all(|own| own.id != *id) && copies.values().all(|named| named != id)
+    });
+    Ok(names.into_iter().collect())
+}
+
+/// The children below a session that its log names by other ids, because theirs were taken where they were brought in:
+/// the id in the log, and theirs. Where a child has the very id that the log names, it is meant.
+///
+/// # Errors
+/// When the session cannot be read.
+pub async fn renamed(
+    place: &Workplace,
+    parent: &SessionId,
+    records: &[Record],
+) -> Result<BTreeMap<String, String>, CliError> {
+    let mut names: BTreeSet<SessionId> = records.iter().filter_map(name_in).collect();
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let listed = place.stores.files.children_now(parent)?;
+    names.retain(|id| listed.iter().all(|own| own.id != *id));
+    let copies = copies(place, parent, &names, &listed).await;
+    Ok(copies.into_iter().map(|(id, named)| (named.to_string(), id.to_string())).collect())
+}
+
+/// The ids of children that a session's log names.
+fn named(place: &Workplace, parent: &SessionId) -> Result<BTreeSet<SessionId>, CliError> {
     let mut named = BTreeSet::new();
     let mut visit = |step| {
-        if let Scanned::Record(record) = step
-            && let Body::Child(child) = record.body()
-            && let Ok(id) = SessionId::parse(&child.child)
-        {
-            named.insert(id);
+        if let Scanned::Record(record) = step {
+            named.extend(name_in(&record));
         }
         true
     };
     place.stores.files.scan_now(parent, &mut visit)?;
-    for own in place.stores.files.children_now(parent)? {
-        named.remove(&own.id);
+    Ok(named)
+}
+
+/// The child that a record names.
+fn name_in(record: &Record) -> Option<SessionId> {
+    let Body::Child(child) = record.body() else { return None };
+    SessionId::parse(&child.child).ok()
+}
+
+/// Of these children those that the log may mean by one of these names that is not their id, with that name.
+async fn copies(
+    place: &Workplace,
+    parent: &SessionId,
+    names: &BTreeSet<SessionId>,
+    listed: &[ListedChild],
+) -> BTreeMap<SessionId, SessionId> {
+    // Whose names are all here has brought nothing in, or it is not read twice for that.
+    if names.is_empty() || listed.iter().all(|own| names.contains(&own.id)) {
+        return BTreeMap::new();
     }
-    Ok(named.into_iter().collect())
+    let files = &place.stores.files;
+    let ancestry = ancestry(files, parent).await;
+    let all = stand_ins(files, &ancestry, listed).await;
+    let of_the_log = all.into_iter().filter(|(named, _)| names.contains(named));
+    of_the_log.map(|(named, id)| (id, named)).collect()
 }
 
 /// A child that is not below this session: where it is, or that it is nowhere.
@@ -149,6 +210,7 @@ async fn child(
     Child {
         id: listed.id.to_string(),
         of: None,
+        named: None,
         role,
         state: entry.standing,
         code: launch.as_ref().err().map(Unusable::code),
@@ -183,6 +245,11 @@ fn lines(child: &Child) -> Vec<Text> {
     if let Some(of) = &child.of {
         let said =
             format!("  of {of}, which this session was forked from; continuing it copies it");
+        out.push(Text::line(Tone::Dim, &said));
+    }
+    if let Some(named) = &child.named {
+        let said =
+            format!("  a copy of {named}, the id in this session's log, which was taken here");
         out.push(Text::line(Tone::Dim, &said));
     }
     if let Some(problem) = &child.problem {

@@ -80,7 +80,7 @@ async fn write(
     out: &mut (dyn Write + Send),
 ) -> Result<Vec<String>, Broken> {
     match (format, target) {
-        (ExportFormat::Segno, target) => bundle::write(&target, place, out),
+        (ExportFormat::Segno, target) => bundle::write(&target, place, out).await,
         (ExportFormat::Html, target) => page(target, masker, place, out).await,
         (ExportFormat::Markdown, target) => {
             let subject = Subject::open(target, place).await.map_err(Broken::Read)?;
@@ -125,10 +125,10 @@ async fn page(
     let mut page = html::Page::begin(out, masker, &first.head)?;
     let mut waiting = VecDeque::new();
     let mut named = 1;
-    let mut next = Some((first, "s0".to_owned()));
-    while let Some((subject, name)) = next.take() {
+    let mut next = Some((first, ("s0".to_owned(), None)));
+    while let Some((subject, (name, parents))) = next.take() {
         let children = subject.children(place).map_err(Broken::Read)?;
-        let mut places = Vec::new();
+        let (mut places, own) = (Vec::new(), Some(name.clone()));
         for child in children.into_iter().take(SUBAGENTS.saturating_sub(named - 1)) {
             let id = match &child {
                 Target::Own(id) => id.to_string(),
@@ -137,14 +137,14 @@ async fn page(
             let name = format!("s{named}");
             named += 1;
             places.push((id, name.clone()));
-            waiting.push_back((child, name));
+            waiting.push_back((child, (name, own.clone())));
         }
-        page.session(&subject, &name, &places)?;
+        page.session(&subject, (&name, parents.as_deref()), &places)?;
         while let Some((child, name)) = waiting.pop_front().filter(|_| next.is_none()) {
             match Subject::open(child, place).await {
                 Ok(subject) => next = Some((subject, name)),
                 Err(error) => {
-                    page.unreadable(&name, &error.sentence)?;
+                    page.unreadable(&name.0, &error.sentence)?;
                     notes.push(format!("a subagent's session is not in it: {}", error.sentence));
                 }
             }

@@ -44,8 +44,9 @@ pub async fn resume(
         None => None,
     };
     let mut engine = Engine::load(home).await?;
-    let allowed = match &found {
-        Some(id) => engine.review(id, args.allow_drift, args.agent.base_url.as_deref()).await?,
+    let (allow_drift, base_url) = (args.allow_drift, args.agent.base_url.as_deref());
+    let mut allowed = match &found {
+        Some(id) => engine.review(id, allow_drift, base_url).await?,
         None => Vec::new(),
     };
     if let Some(id) = found.as_ref().filter(|_| args.take_over) {
@@ -59,10 +60,14 @@ pub async fn resume(
     engine.mode(&args.agent)?;
     let keyboard = Keyboard::new(signals.leaving());
     let id = match found {
-        Some(id) => Some(id),
-        None => choose(&engine, &keyboard, &signals, screen.look()).await?,
+        Some(id) => id,
+        None => {
+            let picked = choose(&engine, &keyboard, &signals, screen.look()).await?;
+            let Some(id) = picked else { return Ok(ExitCode::Done) };
+            allowed = engine.review(&id, allow_drift, base_url).await?;
+            id
+        }
     };
-    let Some(id) = id else { return Ok(ExitCode::Done) };
     let mut desk = Desk { engine: &engine, keyboard: &keyboard, screen: &mut *screen };
     match desk.take_up(&id, &args.agent).await? {
         Some(mut arrival) => {
@@ -197,6 +202,7 @@ async fn without_words(
     }
     engine.enter(&session).await?;
     engine.start_approved_servers().await;
+    engine.tell_of_files_aside();
     take_up(&engine, session, &args.agent, screen).await
 }
 
@@ -216,6 +222,7 @@ async fn in_a_script(
     };
     engine.enter(&session).await?;
     engine.start_approved_servers().await;
+    engine.tell_of_files_aside();
     let prompt = Prompt { words: prompt.to_owned(), piped: String::new() };
     one_shot(&engine, session, &prompt, &args.agent, false, screen).await
 }

@@ -33,6 +33,7 @@ pub async fn run(args: &RunArgs, home: Home, screen: &mut Screen) -> Result<Exit
     let mut engine = Engine::load(home).await?;
     let session = session(&mut engine, args).await?;
     engine.start_approved_servers().await;
+    engine.tell_of_files_aside();
     one_shot(&engine, session, &prompt, &args.agent, args.json, screen).await
 }
 

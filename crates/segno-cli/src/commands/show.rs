@@ -12,16 +12,16 @@ mod tree;
 pub(super) use context::resolved;
 
 pub(crate) use other::document as other_document;
-pub(crate) use transcript::record_lines;
+pub(crate) use transcript::{child_words, record_lines};
 
-use super::Workplace;
+use super::{Workplace, children};
 use crate::args::ShowArgs;
 use crate::error::{CliError, ExitCode};
 use crate::history::History;
 use crate::others::Target;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
-use segno_model::child::parent_of;
+use segno_model::child::{parent_of, role_of};
 use segno_model::{Seq, SessionId};
 use std::io::{Read as _, Seek as _};
 
@@ -52,10 +52,13 @@ pub async fn show(
     match (args.raw, args.tree) {
         (Some(seq), _) => raw(&history, seq, place, args.json, screen)?,
         (None, true) => tree::show(&history, args.json, screen),
-        (None, false) => match args.at {
-            Some(at) if !transcript::is_there(&history, at) => return Err(no_record(&history, at)),
-            at => transcript::show(&history, at, args.json, screen),
-        },
+        (None, false) => {
+            if let Some(at) = args.at.filter(|at| !transcript::is_there(&history, *at)) {
+                return Err(no_record(&history, at));
+            }
+            let renamed = children::renamed(place, &id, &history.records).await?;
+            transcript::show(&history, &renamed, (args.at, args.json), screen);
+        }
     }
     Ok(ExitCode::Done)
 }
@@ -70,7 +73,9 @@ fn heading(history: &History) -> Vec<Text> {
     let title = history.title().unwrap_or("(nothing was said)");
     let mut out = vec![Text::line(Tone::Dim, history.id.as_str()), Text::line(Tone::Strong, title)];
     if let Some(parent) = history.header().and_then(parent_of) {
-        let told = format!("subagent of {parent}; `segno show {parent}` reads that");
+        let role = history.header().and_then(role_of).map(|role| format!(" {role}"));
+        let role = role.unwrap_or_default();
+        let told = format!("subagent{role} of {parent}; `segno show {parent}` reads that");
         out.push(Text::line(Tone::Dim, &told));
     }
     let damages = history.damages();

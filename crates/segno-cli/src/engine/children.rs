@@ -24,6 +24,12 @@ use segno_store::{FileStore, RealDisk};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Where an engine stands.
+pub struct Standpoint {
+    cwd: PathBuf,
+    roles_at: Option<PathBuf>,
+}
+
 /// A session's children on this machine.
 pub struct Children {
     files: FileStore<RealDisk>,
@@ -108,6 +114,7 @@ impl Engine {
         allow: bool,
         base_url: Option<&str>,
     ) -> Result<Vec<String>, CliError> {
+        self.roles_at = None;
         // Only children lie below another session; others are not read twice.
         if !self.stores.files.is_child(id)? {
             return Ok(Vec::new());
@@ -140,6 +147,18 @@ impl Engine {
         })?;
         let refused = refusals(&drift, false);
         Ok(refused.iter().map(|drift| drift.code.to_owned()).collect())
+    }
+
+    /// Where the engine stands, for [`Engine::stand_at`].
+    #[must_use]
+    pub fn standpoint(&self) -> Standpoint {
+        Standpoint { cwd: self.cwd.clone(), roles_at: self.roles_at.clone() }
+    }
+
+    /// Goes back to where it stood: what was to be taken up was not.
+    pub async fn stand_at(&mut self, standpoint: Standpoint) {
+        self.roles_at = standpoint.roles_at;
+        self.move_to(standpoint.cwd).await;
     }
 
     /// The project that a session works in: a child's worktree may have other roles in it, or none.

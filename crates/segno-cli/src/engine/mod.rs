@@ -5,6 +5,7 @@
 
 pub mod aside;
 mod children;
+mod file_notes;
 mod model;
 mod servers;
 mod signals;
@@ -41,6 +42,7 @@ use segno_model::store::{
 };
 use segno_runtime::{Limits, RetryPolicy, Session, SpendLimit, StoreInbox};
 use segno_store::{FileDamaged, SystemClock, UuidIds, this_process};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +65,8 @@ pub struct Engine {
     servers: Option<Arc<Servers>>,
     /// The place for which they were.
     servers_of: Option<PathBuf>,
+    /// What was said of instruction and role files already.
+    told_of_files: BTreeSet<String>,
 }
 
 /// A session that was opened for work.
@@ -90,8 +94,18 @@ impl Engine {
         let credentials = Credentials::from_env(keys.collect());
         let project = Project::look(&cwd).await;
         let (servers, servers_of, roles_at) = (None, None, None);
-        let stores = Stores::new(home);
-        Ok(Self { stores, config, credentials, cwd, project, roles_at, servers, servers_of })
+        let (stores, told_of_files) = (Stores::new(home), BTreeSet::new());
+        Ok(Self {
+            stores,
+            config,
+            credentials,
+            cwd,
+            project,
+            roles_at,
+            servers,
+            servers_of,
+            told_of_files,
+        })
     }
 
     /// Line 1 of a new session of this project.

@@ -80,9 +80,19 @@ impl Interactive<'_> {
             return Err(CliError::usage("That is the session that you are in.")
                 .next("/resume without a name shows the others."));
         }
-        let mut desk =
-            Desk { engine: &self.engine, keyboard: &self.keyboard, screen: &mut *self.screen };
-        match desk.take_up(&id, &AgentArgs::default()).await? {
+        let before = self.engine.standpoint();
+        let arrival = match self.engine.review(&id, false, None).await {
+            Ok(_) => {
+                let (engine, keyboard) = (&self.engine, &self.keyboard);
+                let mut desk = Desk { engine, keyboard, screen: &mut *self.screen };
+                desk.take_up(&id, &AgentArgs::default()).await
+            }
+            Err(error) => Err(error),
+        };
+        if !matches!(arrival, Ok(Some(_))) {
+            self.engine.stand_at(before).await;
+        }
+        match arrival? {
             Some(arrival) => self.switch(arrival).await,
             None => Ok(()),
         }

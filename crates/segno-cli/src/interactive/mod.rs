@@ -128,6 +128,7 @@ impl<'a> Interactive<'a> {
         let mode = engine.mode(args)?;
         engine.move_to(arrival.cwd.clone()).await;
         servers::start(&mut engine, &keyboard, screen).await?;
+        engine.tell_of_files(screen);
         let completes_in = Arc::new(Mutex::new(arrival.cwd.clone()));
         let wake = Arc::new(AtomicBool::new(false));
         let prompt = open_prompt(&engine, Arc::clone(&wake), Arc::clone(&completes_in), screen);
@@ -386,6 +387,7 @@ impl<'a> Interactive<'a> {
         self.engine.read_config()?;
         self.engine.move_to(arrival.cwd).await;
         servers::start(&mut self.engine, &self.keyboard, self.screen).await?;
+        self.engine.tell_of_files(self.screen);
         self.completes_in
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

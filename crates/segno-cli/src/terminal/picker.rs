@@ -32,6 +32,8 @@ pub enum Key {
     Home,
     /// The last row.
     End,
+    /// Shows what lies below other rows, or hides it.
+    Unfold,
     /// This one.
     Enter,
     /// None.
@@ -61,6 +63,7 @@ impl Key {
             KeyCode::PageDown => Some(Self::PageDown),
             KeyCode::Home => Some(Self::Home),
             KeyCode::End => Some(Self::End),
+            KeyCode::Tab => Some(Self::Unfold),
             KeyCode::Enter => Some(Self::Enter),
             KeyCode::Esc => Some(Self::Leave),
             _ => None,
@@ -84,6 +87,8 @@ struct Row {
     cells: Vec<Text>,
     /// What the filter looks at, in lower case.
     haystack: String,
+    /// Whether it lies below the row before it, and is hidden at first.
+    below: bool,
 }
 
 /// A list, a filter and a selected row.
@@ -93,6 +98,9 @@ pub struct Picker {
     verb: &'static str,
     columns: Vec<Column>,
     rows: Vec<Row>,
+    /// What rows that lie below others are, and whether they are shown.
+    below: Option<&'static str>,
+    unfolded: bool,
     filter: String,
     /// Rows that the filter lets through.
     matches: Vec<usize>,
@@ -111,6 +119,8 @@ impl Picker {
             verb,
             columns,
             rows: Vec::new(),
+            below: None,
+            unfolded: false,
             filter: String::new(),
             matches: Vec::new(),
             selected: 0,
@@ -121,10 +131,20 @@ impl Picker {
 
     /// Adds a row; callers add the newest first. `more` is found by the filter without being shown.
     pub fn row(&mut self, cells: Vec<Text>, more: &str) {
+        self.matches.push(self.rows.len());
+        self.add(cells, more, false);
+    }
+
+    /// Adds a row that lies below the one before it, and is hidden until it is asked for; `what` such rows are.
+    pub fn row_below(&mut self, cells: Vec<Text>, more: &str, what: &'static str) {
+        self.below = Some(what);
+        self.add(cells, more, true);
+    }
+
+    fn add(&mut self, cells: Vec<Text>, more: &str, below: bool) {
         let shown: Vec<String> = cells.iter().map(Text::plain).collect();
         let haystack = format!("{} {}", shown.join(" "), clean::line(more)).to_lowercase();
-        self.matches.push(self.rows.len());
-        self.rows.push(Row { cells, haystack });
+        self.rows.push(Row { cells, haystack, below });
     }
 
     /// The terminal has this size now.
@@ -154,6 +174,10 @@ impl Picker {
                 self.search();
             }
             Key::Char(_) => {}
+            Key::Unfold => {
+                self.unfolded = !self.unfolded;
+                self.search();
+            }
             Key::Backspace => {
                 self.filter.pop();
                 self.search();
@@ -173,6 +197,7 @@ impl Picker {
         let wanted = self.filter.to_lowercase();
         let words: Vec<&str> = wanted.split_whitespace().collect();
         self.matches = (0..self.rows.len())
+            .filter(|i| self.unfolded || !self.rows[*i].below)
             .filter(|i| words.iter().all(|word| self.rows[*i].haystack.contains(word)))
             .collect();
         self.selected = self.matches.iter().position(|i| Some(*i) == kept).unwrap_or(0);
@@ -212,10 +237,11 @@ impl Picker {
     }
 
     fn title_line(&self) -> Text {
-        let count = if self.matches.len() == self.rows.len() {
-            format!("{}", self.rows.len())
+        let all = self.rows.iter().filter(|row| self.unfolded || !row.below).count();
+        let count = if self.matches.len() == all {
+            format!("{all}")
         } else {
-            format!("{} of {}", self.matches.len(), self.rows.len())
+            format!("{} of {all}", self.matches.len())
         };
         Text::line(Tone::Strong, &self.title).with(Tone::Dim, &format!("  {count}"))
     }
@@ -245,9 +271,15 @@ impl Picker {
     }
 
     fn help_line(&self) -> Text {
-        let long = format!("type to filter · ↑↓ choose · Enter {} · Esc leave", self.verb);
+        let below = match self.below {
+            Some(what) if self.unfolded => format!("Tab without {what} · "),
+            Some(what) => format!("Tab with {what} · "),
+            None => String::new(),
+        };
         let short = format!("Enter {} · Esc leave", self.verb);
-        let help = if clean::width(&long) <= self.width { long } else { short };
+        let long = format!("type to filter · ↑↓ choose · {below}{short}");
+        let fits = |help: &String| clean::width(help) <= self.width;
+        let help = [long, format!("{below}{short}")].into_iter().find(fits).unwrap_or(short);
         Text::line(Tone::Dim, &help)
     }
 

@@ -137,11 +137,17 @@ fn a_newcomer_can_play_with_a_served_model() {
     assert!(!commands[0].contains(" run "), "the interactive session: {}", commands[0]);
     std::fs::write(dir.path().join("note.txt"), "hello").unwrap();
     let home = dir.path().join("home");
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", &commands[1]]).current_dir(dir.path()).stdin(Stdio::null()).env_clear();
-    let ran: Ran = shell.env("SEGNO_HOME", home).env("PATH", "").output().unwrap().into();
+    let run = |command: &str| -> Ran {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]).current_dir(dir.path()).stdin(Stdio::null()).env_clear();
+        shell.env("SEGNO_HOME", &home).env("PATH", "").output().unwrap().into()
+    };
+    let said = "Done. The result begins with: ";
+    let ran = run(&commands[1]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(ran.out.starts_with("Done. The result begins with:"), "{}", ran.out);
+    assert!(ran.out.starts_with(said), "{}", ran.out);
+    let ran = run(&commands[1].replace("\"list\"", "\"task: list\""));
+    assert!(ran.out.starts_with(&said.repeat(2)), "a subagent did: {}", ran.out);
     let port = commands[0].rsplit(':').next().unwrap();
     let taken: Ran = demo(&["--serve", "--port", port], dir.path()).output().unwrap().into();
     assert_eq!(taken.code, Some(1));

@@ -65,6 +65,38 @@ fn what_a_person_sees() {
     insta::assert_snapshot!(all);
 }
 
+/// Rows below others are hidden until Tab is pressed, also from the filter, and hidden by it again; what is selected
+/// is what Enter takes.
+#[test]
+fn rows_below_others_are_shown_when_asked_for() {
+    let mut picker = Picker::new("Which?", "resume", vec![Column::left("SESSION")]);
+    let cell = |text: &str| vec![Text::line(Tone::Plain, text)];
+    picker.row(cell("one"), "");
+    picker.row_below(cell("└ of one"), "", "subagents");
+    picker.row(cell("two"), "");
+    let shown = |keys: &[Key]| screen(picker.clone(), (70, 8), keys);
+    let folded = shown(&[]);
+    assert!(folded.contains("Which?  2 ") && !folded.contains("of one"), "{folded}");
+    assert!(folded.contains("Tab with subagents"), "{folded}");
+    assert!(!shown(&typed("of one")).contains("└ of one"));
+    let unfolded = shown(&[Key::Unfold]);
+    assert!(unfolded.contains("Which?  3 ") && unfolded.contains("└ of one"), "{unfolded}");
+    assert!(unfolded.contains("Tab without subagents"), "{unfolded}");
+    assert_eq!(shown(&[Key::Unfold, Key::Unfold]), folded);
+    let picked = |keys: &[Key]| {
+        let mut picker = picker.clone();
+        keys.iter().for_each(|key| {
+            picker.key(*key);
+        });
+        picker.key(Key::Enter)
+    };
+    assert_eq!(picked(&[Key::Down]), Step::Picked(2));
+    assert_eq!(picked(&[Key::Unfold, Key::Down]), Step::Picked(1));
+    // What was selected and is hidden is selected no more.
+    assert_eq!(picked(&[Key::Unfold, Key::Down, Key::Unfold]), Step::Picked(0));
+    assert!(!sessions(1).render().iter().any(|line| line.plain().contains("Tab")));
+}
+
 #[test]
 fn any_size_is_survived() {
     for width in 0..30 {

@@ -11,7 +11,7 @@ use std::process::Child;
 
 /// A parent that gives a task and continues a child by its id; children are told apart by their role.
 /// `fault` goes wrong in the child's first reply, `late` in its second.
-fn script(fault: &str, late: &str) -> String {
+pub(crate) fn script(fault: &str, late: &str) -> String {
     let rule = |name: &str, fault: &str, when: &str, answer: &str| match fault {
         "" => String::new(),
         fault => format!(
@@ -258,7 +258,7 @@ fn a_child_is_listed_shown_moved_and_brought_back() {
     assert!(out(&["list", "--all", "--children"]).out.contains(&me[..8]));
     let shown = out(&["show", &me]).out;
     assert!(
-        shown.contains(&format!("subagent of {parent}")) && shown.contains("First words."),
+        shown.contains(&format!("subagent scout of {parent}")) && shown.contains("First words."),
         "{shown}"
     );
     assert!(

@@ -13,7 +13,7 @@ pub use launch::{Unusable, launch_of, parse_launch, system_sha256};
 
 use crate::id::{Seq, SessionId, sha256_hex};
 use crate::line::Record;
-use crate::record::{Attempt, Body, Header, Usage};
+use crate::record::{Attempt, Body, Header, LaunchRecord, Usage};
 use std::collections::HashSet;
 
 /// How long an attempt's `detail` may be, in characters.
@@ -39,10 +39,28 @@ pub fn parent_of(header: &Header) -> Option<SessionId> {
     SessionId::parse(header.launch.as_ref()?.get("parent")?.as_str()?).ok()
 }
 
+/// The name of the role that a session with this header was launched with.
+#[must_use]
+pub fn role_of(header: &Header) -> Option<&str> {
+    header.launch.as_ref()?.pointer("/role/name")?.as_str()
+}
+
 /// An attempt's id in its parent ([`Attempt::id`]).
 #[must_use]
 pub fn attempt_id(call_seq: Seq, index: usize) -> String {
     format!("{call_seq}.{index}")
+}
+
+/// The ids that a child may have in the logs of these sessions, its owner's and those that that was forked from:
+/// those that its call gave it there. None when its own is one of them: only a copy that got another id, because its
+/// own was taken where it was brought in, is named otherwise.
+#[must_use]
+pub fn stands_for(launch: &LaunchRecord, owners: &[SessionId]) -> Vec<SessionId> {
+    let intent = launch.intent.split_once('.');
+    let intent = intent.and_then(|(seq, index)| Some((seq.parse().ok()?, index.parse().ok()?)));
+    let Some((seq, index)) = intent else { return Vec::new() };
+    let named: Vec<SessionId> = owners.iter().map(|owner| child_id(owner, seq, index)).collect();
+    if named.contains(&launch.child) { Vec::new() } else { named }
 }
 
 /// The id under which an attempt's prompt stands in the child's log: by it the attempt is found again.

@@ -69,7 +69,10 @@ impl<N: Nursery> Family<N> {
         };
         let unknown = |why: &StoreError| Some(told::lost_sight(&child, attempt, &why.to_string()));
         match self.look_up(&child).await {
-            Ok((_, owner)) if owner != self.parent => return Some(told::elsewhere(&child)),
+            // A copy of it that was brought in never had this prompt from here.
+            Ok((launch, owner)) if owner != self.parent || launch.child != child => {
+                return Some(told::elsewhere(&child));
+            }
             Err((code, _)) if code == "not-found" => {
                 // Whoever was to make it is gone: its parent's lock is ours.
                 return Some(told::never_started(&child, attempt));

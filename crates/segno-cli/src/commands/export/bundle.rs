@@ -33,7 +33,7 @@ pub(super) fn check(args: &ExportArgs, target: &Target) -> Result<(), CliError> 
 }
 
 /// Writes it; gives the notes about it.
-pub(super) fn write(
+pub(super) async fn write(
     target: &Target,
     place: &Workplace,
     out: &mut (dyn Write + Send),
@@ -54,7 +54,7 @@ pub(super) fn write(
         plural(packed.blobs, "large value"),
     )];
     notes.extend(packed.left_out.iter().map(|what| format!("not in it: {what}")));
-    let elsewhere = children::elsewhere(place, id).map_err(Broken::Read)?;
+    let elsewhere = children::elsewhere(place, id).await.map_err(Broken::Read)?;
     notes.extend(elsewhere.iter().map(|child| {
         format!("not in it: subagent {child}, which is not below this session; `segno children {id}` tells more")
     }));

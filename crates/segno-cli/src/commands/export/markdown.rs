@@ -5,6 +5,7 @@
 //! the file does so in a terminal.
 
 use super::subject::{Broken, Head, Part, Subject, Told};
+use crate::commands::show;
 use crate::secrets::Masker;
 use crate::terminal::clean;
 use segno_model::record::{AssistantBlock, AssistantMessage, Body, Message, ToolMessage};
@@ -38,7 +39,11 @@ fn head(head: &Head, masker: &mut Masker, out: &mut dyn Write) -> io::Result<()>
     if !head.cwd.is_empty() {
         write!(out, ", in `{}`", masker.shown(&head.cwd))?;
     }
-    writeln!(out)
+    writeln!(out)?;
+    let Some(parent) = &head.parent else { return Ok(()) };
+    let role = head.role.as_deref().map(|role| format!(" {role}")).unwrap_or_default();
+    let said = format!("Subagent{role} of {parent}{}", where_to_read(parent));
+    writeln!(out, "\n{}", masker.shown(&said))
 }
 
 fn section(subject: &Subject, told: &Told<'_>, masker: &mut Masker) -> String {
@@ -64,8 +69,23 @@ fn section(subject: &Subject, told: &Told<'_>, masker: &mut Masker) -> String {
         Body::Custom(custom) if custom.context.is_some() => {
             titled(&custom.name, masker.shown(custom.context.as_deref().unwrap_or_default()))
         }
+        Body::Child(child) => match show::child_words(child) {
+            Some(said) => {
+                format!(
+                    "*{}{}*\n",
+                    masker.shown(&said),
+                    masker.shown(&where_to_read(subject.child(&child.child)))
+                )
+            }
+            None => String::new(),
+        },
         _ => String::new(),
     }
+}
+
+/// The command that shows a session, behind what is said of it.
+fn where_to_read(id: &str) -> String {
+    if id.is_empty() { String::new() } else { format!("; `segno show {id}` reads it") }
 }
 
 fn reply(seq: u64, reply: &AssistantMessage, masker: &mut Masker) -> String {

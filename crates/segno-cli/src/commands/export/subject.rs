@@ -3,7 +3,7 @@
 //! Responsible for: what is known about it, its records in the order in which they were written with what was
 //! noticed between them, and the sessions of its subagents. Must not: know any format, or mask.
 
-use crate::commands::Workplace;
+use crate::commands::{Workplace, children};
 use crate::config;
 use crate::costs::SessionCosts;
 use crate::error::CliError;
@@ -12,14 +12,14 @@ use crate::others::{Other, Target};
 use crate::price::Prices;
 use base64::Engine as _;
 use segno_model::accounting::Sum;
-use segno_model::child::parent_of;
+use segno_model::child::{parent_of, role_of};
 use segno_model::finding::{Finding, Severity};
 use segno_model::record::{BlobRef, Block, Body, Message, Text as Stored};
 use segno_model::store::SessionStore as _;
 use segno_model::tree::Tree;
 use segno_model::{Record, Seq, SessionId, Timestamp};
 use segno_store::foreign::{self, Item};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
 
@@ -60,6 +60,8 @@ pub(super) struct Subject {
     /// The nodes of the current branch.
     path: HashSet<Seq>,
     blobs: HashMap<String, Vec<u8>>,
+    /// Children by the ids that the log has for them, where theirs are others.
+    renamed: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -131,6 +133,7 @@ impl Subject {
             cwd: header.map(|header| header.project.cwd.clone()).unwrap_or_default(),
             branch: header.and_then(|header| header.git.as_ref()?.branch.clone()),
             parent: header.and_then(parent_of).map(|parent| parent.to_string()),
+            role: header.and_then(role_of).map(str::to_owned),
             damages: history.damages(),
             sum,
             ..Head::default()
@@ -139,7 +142,8 @@ impl Subject {
         let path = Tree::new(&history.records).path(history.tip());
         let path = path.iter().map(|record| record.seq()).collect();
         let blobs = blobs(&history, id, place).await;
-        Ok(Self { head, path, blobs, source: Source::Own(Box::new(history)) })
+        let renamed = children::renamed(place, id, &history.records).await?;
+        Ok(Self { head, path, blobs, renamed, source: Source::Own(Box::new(history)) })
     }
 
     fn other(session: Box<Other>, place: &Workplace) -> Result<Self, CliError> {
@@ -180,7 +184,12 @@ impl Subject {
         })?;
         let path = path(&parents, tip.unwrap_or(last));
         let source = Source::Other(session);
-        Ok(Self { head, source, path, blobs: HashMap::new() })
+        Ok(Self { head, source, path, blobs: HashMap::new(), renamed: BTreeMap::new() })
+    }
+
+    /// The child that the log names so.
+    pub(super) fn child<'a>(&'a self, named: &'a str) -> &'a str {
+        self.renamed.get(named).map_or(named, String::as_str)
     }
 
     /// Whether it is one of ours.

@@ -8,13 +8,14 @@ use crate::history::{History, as_json, blocks_text, stored_text};
 use crate::terminal::markdown::Markdown;
 use crate::terminal::table::count;
 use crate::terminal::{Screen, Text, Tone, clean, diff};
+use segno_model::child::parent_of;
 use segno_model::record::{
-    AssistantBlock, AssistantMessage, Body, Child, Compaction, Message, Outcome, Run, RunEnd,
-    RunState, ToolMessage, UserMessage,
+    AssistantBlock, AssistantMessage, Body, Child, ChildState, Compaction, Message, Outcome, Run,
+    RunEnd, RunState, ToolMessage, UserMessage,
 };
 use segno_model::tree::Tree;
 use segno_model::{Record, Seq};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// Lines of a result that are shown.
 const RESULT_LINES: usize = 10;
@@ -25,7 +26,13 @@ const DIFF_LINES: usize = 40;
 const AROUND: u64 = 6;
 
 /// Prints the transcript of the current branch, or what stands around one record, on whatever branch.
-pub(super) fn show(history: &History, at: Option<Seq>, json: bool, screen: &mut Screen) {
+/// `renamed` are children by the ids that the log has for them, where theirs are others.
+pub(super) fn show(
+    history: &History,
+    renamed: &BTreeMap<String, String>,
+    (at, json): (Option<Seq>, bool),
+    screen: &mut Screen,
+) {
     let told = match at {
         Some(at) => around(history, at),
         None => told(history),
@@ -36,6 +43,7 @@ pub(super) fn show(history: &History, at: Option<Seq>, json: bool, screen: &mut 
             "version": 1,
             "id": history.id,
             "name": history.state.in_force.name,
+            "parent": history.header().and_then(parent_of),
             "project": history.header().map(|header| &header.project),
             "records": records,
             "context_edits": history.state.in_force.context_edits.keys().collect::<Vec<_>>(),
@@ -49,7 +57,13 @@ pub(super) fn show(history: &History, at: Option<Seq>, json: bool, screen: &mut 
         if screen.is_gone() {
             return;
         }
-        let lines = record_lines(record, columns);
+        let lines = match record.body() {
+            Body::Child(child) => {
+                let id = renamed.get(&child.child).unwrap_or(&child.child);
+                child_line(child, id).into_iter().collect()
+            }
+            _ => record_lines(record, columns),
+        };
         if !lines.is_empty() {
             screen.line("");
             screen.lines(lines);
@@ -107,21 +121,32 @@ fn is_event(record: &Record) -> bool {
     match record.body() {
         Body::Run(run) => event(run).is_some(),
         Body::Repair(_) => true,
-        Body::Child(child) => child.attempt.is_some(),
+        Body::Child(child) => child_words(child).is_some(),
         _ => false,
     }
 }
 
-/// What became of a subagent's call, and where to read it.
-fn child_line(child: &Child) -> Option<Text> {
-    let attempt = child.attempt.as_ref()?;
-    let role = attempt.role.as_deref().unwrap_or("subagent");
-    let detail = attempt.detail.as_deref().unwrap_or_default();
-    let read = match child.child.as_str() {
+/// That a call began a subagent, or what became of it, and where to read it.
+fn child_line(child: &Child, id: &str) -> Option<Text> {
+    let said = child_words(child)?;
+    let read = match id {
         "" => String::new(),
         id => format!("; `segno show {id}` reads it"),
     };
-    Some(Text::line(Tone::Dim, &clean::line(&format!("— subagent {role}: {detail}{read} —"))))
+    Some(Text::line(Tone::Dim, &clean::line(&format!("— {said}{read} —"))))
+}
+
+/// What a record of a subagent says to people, if anything.
+pub(crate) fn child_words(child: &Child) -> Option<String> {
+    match (&child.attempt, child.state) {
+        (Some(attempt), _) => {
+            let role = attempt.role.as_deref().unwrap_or("subagent");
+            let detail = attempt.detail.as_deref().unwrap_or_default();
+            Some(format!("subagent {role}: {detail}"))
+        }
+        (None, ChildState::Started) if !child.child.is_empty() => Some("subagent began".to_owned()),
+        (None, _) => None,
+    }
 }
 
 fn event(run: &Run) -> Option<&'static str> {
@@ -153,7 +178,7 @@ pub(crate) fn record_lines(record: &Record, columns: usize) -> Vec<Text> {
             let text = custom.context.as_deref().unwrap_or_default();
             vec![who(record.seq(), &custom.name, Tone::Dim), Text::block(Tone::Dim, text)]
         }
-        Body::Child(child) => child_line(child).into_iter().collect(),
+        Body::Child(child) => child_line(child, &child.child).into_iter().collect(),
         Body::Run(run) => event(run).map(|text| marker(run, text)).into_iter().collect(),
         Body::Repair(repair) => {
             let text = format!(

@@ -50,17 +50,17 @@ impl<'a> Page<'a> {
         Ok(Self { out, masker })
     }
 
-    /// One session. `place` is its name in the page, `children` the ids and places of its subagents' sessions,
-    /// which follow.
+    /// One session. `place` is its name in the page and `parents` that of the session that it belongs to, where
+    /// that is in the page; `children` are the ids and places of its subagents' sessions, which follow.
     pub(super) fn session(
         &mut self,
         subject: &Subject,
-        place: &str,
+        (place, parents): (&str, Option<&str>),
         children: &[(String, String)],
     ) -> Result<(), Broken> {
         let head = &subject.head;
         writeln!(self.out, "<section id=\"{place}\">")?;
-        self.head(head, place, children)?;
+        self.head(head, (place, parents), children)?;
         let (out, masker) = (&mut *self.out, &mut *self.masker);
         let mut damages = 0;
         subject.each(&mut |part| match part {
@@ -98,7 +98,12 @@ impl<'a> Page<'a> {
         )
     }
 
-    fn head(&mut self, head: &Head, place: &str, children: &[(String, String)]) -> io::Result<()> {
+    fn head(
+        &mut self,
+        head: &Head,
+        (place, parents): (&str, Option<&str>),
+        children: &[(String, String)],
+    ) -> io::Result<()> {
         let title = line(&self.masker.shown(&short(&head.title)));
         let role = head.role.as_deref().map(|role| format!("{}: ", line(role)));
         let level = if place == "s0" { "h1" } else { "h2" };
@@ -117,8 +122,12 @@ impl<'a> Page<'a> {
         }
         writeln!(self.out, "<dl>")?;
         for (name, value) in facts(head) {
-            let value = self.masker.shown(&value);
-            writeln!(self.out, "<dt>{name}</dt><dd>{}</dd>", line(&value))?;
+            let value = line(&self.masker.shown(&value));
+            let value = match parents.filter(|_| name == PARENT) {
+                Some(parents) => format!("<a href=\"#{parents}\">{value}</a>"),
+                None => value,
+            };
+            writeln!(self.out, "<dt>{name}</dt><dd>{value}</dd>")?;
         }
         writeln!(self.out, "</dl>")?;
         if !children.is_empty() {
@@ -185,6 +194,9 @@ fn short(title: &str) -> String {
     title.lines().find(|line| !line.trim().is_empty()).unwrap_or("Session").to_owned()
 }
 
+/// The name of the fact that leads back.
+const PARENT: &str = "subagent of";
+
 /// What is known, as names and values.
 fn facts(head: &Head) -> Vec<(&'static str, String)> {
     let usage = &head.sum.usage;
@@ -195,7 +207,7 @@ fn facts(head: &Head) -> Vec<(&'static str, String)> {
     add("directory", Some(head.cwd.clone()));
     add("original", head.gone.clone());
     add("branch", head.branch.clone());
-    add("subagent of", head.parent.clone());
+    add(PARENT, head.parent.clone());
     add("began", head.created.map(when));
     add("last message", head.last.map(when));
     add("model", Some(head.models.join(", ")));

@@ -6,6 +6,7 @@
 use super::super::subject::{Subject, Told};
 use super::highlight;
 use super::text::{block, escape, image, line, markdown};
+use crate::commands::show;
 use crate::secrets::Masker;
 use crate::terminal::table::{count, plural};
 use segno_model::record::{
@@ -80,14 +81,15 @@ impl Writer<'_> {
                 Some(marker(&format!("a repair settled {settled} by {}", repair.rule)))
             }
             Body::Child(child) => {
-                let attempt = child.attempt.as_ref()?;
-                let role = attempt.role.as_deref().unwrap_or("subagent");
-                let detail = attempt.detail.as_deref().unwrap_or_default();
-                let mut article = marker(&self.masker.shown(&format!("subagent {role}: {detail}")));
-                let place = self.children.iter().find(|(id, _)| *id == child.child);
-                if let Some((_, place)) = place {
-                    article.body.push_str(&format!(" <a href=\"#{place}\">read it</a>"));
-                }
+                let mut article = marker(&self.masker.shown(&show::child_words(child)?));
+                let id = self.subject.child(&child.child);
+                let place = self.children.iter().find(|(own, _)| own == id);
+                let read = match place {
+                    Some((_, place)) => format!(" <a href=\"#{place}\">read it</a>"),
+                    None if id.is_empty() => String::new(),
+                    None => format!(" <code>segno show {}</code>", line(id)),
+                };
+                article.body.push_str(&read);
                 Some(article)
             }
             _ => None,
