@@ -3,6 +3,7 @@
 //! Responsible for: every reason not to, before anything is touched, and that a merge that fails leaves all as
 //! it was. Must not: merge what is in no commit, or settle a conflict.
 
+use super::in_the_way;
 use super::plan::{git_dir, refusal};
 use super::{Note, Refusal, State, Worktrees};
 use crate::git::{self, GitError};
@@ -27,6 +28,9 @@ pub type NotMerged = Refusal;
 /// Files that are there while git is in the middle of something.
 pub(super) const UNDER_WAY: &[&str] =
     &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
+
+/// Files that are named in a refusal.
+const SHOWN: usize = 5;
 
 /// A checkout that can be merged into.
 struct Checkout {
@@ -58,6 +62,15 @@ impl Worktrees {
             return Err(refusal("merge-nothing", why));
         }
         conflicts(&checkout, &branch).await?;
+        let lost = in_the_way::look(&checkout.top, &branch).await.map_err(|e| failed(&e))?;
+        if !lost.is_empty() {
+            let shown = checkout.top.display();
+            let why = format!(
+                "it would write over files of {shown} that are in no commit: {}",
+                some(&lost)
+            );
+            return Err(refusal("merge-overwrites", why));
+        }
         let merge = ["merge", "--no-edit", "--commit", "--no-squash", &branch];
         let merged = git::call_with_hooks(&checkout.top, &merge).await;
         let why = match merged {
@@ -93,6 +106,16 @@ impl Worktrees {
             State::Unmerged | State::Merged => Ok(()),
         }
     }
+}
+
+/// The first few of them, and how many more there are.
+fn some(paths: &[String]) -> String {
+    let shown = paths.len().min(SHOWN);
+    let more = match paths.len() - shown {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    paths[..shown].join(", ") + &more
 }
 
 fn failed(error: &GitError) -> Refusal {

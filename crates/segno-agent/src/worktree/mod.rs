@@ -10,6 +10,7 @@
 //! between. A note beside it, written first, says whose it is: what is made is listed even where no log tells
 //! of it any more.
 
+mod in_the_way;
 mod make;
 mod merge;
 mod plan;

@@ -397,11 +397,6 @@ async fn a_merge_is_done_or_leaves_all_as_it_was() {
     git(&repo, &["checkout", "-q", "--detach"]);
     assert_eq!(scene.merged(&note, &repo).await, Err("merge-detached"));
     git(&repo, &["checkout", "-q", "main"]);
-    // A file that is in no commit and would be overwritten.
-    put(&repo.join("c.txt"), "mine\n");
-    assert_eq!(scene.merged(&note, &repo).await, Err("merge-failed"));
-    assert_eq!(std::fs::read_to_string(repo.join("c.txt")).unwrap(), "mine\n");
-    std::fs::remove_file(repo.join("c.txt")).unwrap();
     put(&repo.join(".git/index.lock"), "");
     assert_eq!(scene.merged(&note, &repo).await, Err("merge-failed"));
     std::fs::remove_file(repo.join(".git/index.lock")).unwrap();
@@ -420,6 +415,41 @@ async fn a_merge_is_done_or_leaves_all_as_it_was() {
     assert_eq!(std::fs::read_to_string(repo.join("a.txt")).unwrap(), "theirs\n");
     assert_eq!(scene.merged(&note, &repo).await, Err("merge-nothing"));
     assert_eq!(scene.state(&note).await.0, State::Merged);
+}
+
+/// Files that are in no commit are not written over, whether git was told to ignore them or not, and whether
+/// something was committed beside.
+#[tokio::test]
+async fn a_merge_writes_over_nothing_that_is_in_no_commit() {
+    // The file that is there, what git ignores, and whether both sides have commits.
+    let cases = [
+        ("c.txt", "", false),
+        ("c.txt", "c.txt", false),
+        ("c.txt", "c.txt", true),
+        ("new", "new", true),
+        ("new", "", true),
+        ("new/deep/c.txt", "new/", true),
+        ("c.txt/mine", "c.txt", true),
+    ];
+    for (name, ignored, both) in cases {
+        let scene = Scene::new();
+        let (note, repo) = (scene.made(1).await, scene.repo());
+        commit(&path(&note), "c.txt", "c\n");
+        commit(&path(&note), "new/deep/c.txt", "c\n");
+        put(&repo.join(".git/info/exclude"), ignored);
+        if both {
+            commit(&repo, "d.txt", "d\n");
+        }
+        let mine = repo.join(name);
+        std::fs::create_dir_all(mine.parent().unwrap()).unwrap();
+        put(&mine, "mine\n");
+        assert_eq!(scene.merged(&note, &repo).await, Err("merge-overwrites"), "{name} {ignored}");
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine\n");
+        std::fs::remove_file(&mine).unwrap();
+        std::fs::remove_dir(repo.join("c.txt")).ok();
+        put(&repo.join("else.txt"), "mine\n");
+        scene.merged(&note, &repo).await.unwrap();
+    }
 }
 
 /// What holds anything stays, however one asks; what holds nothing goes, with its branch.
