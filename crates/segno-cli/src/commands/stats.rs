@@ -119,11 +119,9 @@ fn spent(session: &Listed, catalog: &mut Catalog, stores: &Stores) -> Result<Vec
         Listed::Own(entry) => {
             let costs = SessionCosts::read(stores, &entry.id).map_err(|e| e.to_string())?;
             // A subagent's session may be listed itself, and is counted where it was started.
-            let own = if entry.is_child { entry.id.as_str() } else { "" };
-            let mut items: Vec<Item> =
-                costs.accounts.entries().map(|entry| own_item(entry, own)).collect();
-            for (child, accounts) in costs.children(stores) {
-                items.extend(accounts.entries().map(|entry| own_item(entry, &child)));
+            let mut items = own_items(&costs, entry.id.as_str());
+            for (child, costs) in costs.children(stores) {
+                items.extend(own_items(&costs, &child));
             }
             Ok(items)
         }
@@ -137,7 +135,13 @@ fn other_item(spent: Spent) -> Item {
     Item { response, imported: false, entry: Entry { key: 0, since: at, at, node: None, kind } }
 }
 
-/// A fork's copies have the same number and time as their originals, and name the same subagents.
+fn own_items(costs: &SessionCosts, id: &str) -> Vec<Item> {
+    let item = |entry: &Entry| own_item(entry, costs.made_in(id, entry.key));
+    costs.accounts.entries().map(item).collect()
+}
+
+/// A fork's copies have the same number and time as their originals, and name the same subagents; a subagent's
+/// copy goes by the id of the one in which it was made.
 fn own_item(entry: &Entry, child: &str) -> Item {
     let (what, imported) = match &entry.kind {
         Kind::Call { model, .. } => (model.to_string(), entry.node == Some(entry.key)),

@@ -362,6 +362,12 @@ fn a_forks_copy_of_a_child_is_a_child() {
         id
     };
     assert_eq!(told(&fork), copy);
+    // What was copied was paid for once, however often it was.
+    for of in [&copy, child.as_str(), &fork] {
+        segno(&["fork", of]);
+    }
+    let stats: serde_json::Value = serde_json::from_str(&segno(&["stats", "--json"]).out).unwrap();
+    assert_eq!(stats["total"]["responses"], place.server.requests().len(), "{stats}");
     let file = place.file("fork.segno").display().to_string();
     let exported = segno(&["export", &fork, "--format", "segno", "-o", &file]);
     let missing = format!("not in it: subagent {child}");
