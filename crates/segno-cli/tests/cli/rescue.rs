@@ -288,6 +288,11 @@ fn databases_are_left_alone_and_the_way_on_is_said() {
     let said = machine.run(&["repair", &session]);
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("database") && said.err.contains("--here"), "{said:?}");
+    // The command that it names works.
+    assert!(said.err.contains(&format!("segno export {session} --format opencode --install")));
+    let copied = machine.run(&["export", &session, "--format", "opencode", "--install", "--yes"]);
+    assert_eq!(copied.code, 0, "{copied:?}");
+    assert!(copied.out.contains("opencode import "), "{copied:?}");
 }
 
 #[test]

@@ -52,6 +52,47 @@ fn fixtures_cut_at_every_line_are_repaired() {
     }
 }
 
+/// Covers: G4. Whatever an interrupted write leaves of a session: cut at every byte.
+#[test]
+fn small_sessions_cut_at_every_byte_are_repaired() {
+    let names = [
+        "cases/17-orphan-result/c0de0011-1111-4111-8111-000000000011.jsonl",
+        "cases/15-orphan-call-tail/rollout-2026-03-02T09-00-00-019c0000-000f-7000-8000-00000000000f.jsonl",
+        "cases/10-duplicate-prefix/2026-03-02T09-00-00-000Z_019c1111-000a-7000-8000-00000000000a.jsonl",
+    ];
+    // All of them where the build is quick; else others for each file.
+    let step = if cfg!(debug_assertions) { 23 } else { 1 };
+    for (first, name) in names.iter().enumerate() {
+        let session = session(name);
+        let bytes = fs::read(&session.path).expect("it is in the corpus");
+        for at in (first..bytes.len()).step_by(step) {
+            keeps_its_promises(&session, &bytes[..at], &format!("{name} cut at {at}"));
+        }
+    }
+}
+
+/// Covers: G3. NUL bytes and bytes that are no UTF-8 within a line, and a line of megabytes, each in every line.
+#[test]
+fn odd_bytes_and_huge_lines_cost_no_more_than_their_line() {
+    for name in files().iter().filter(|name| !name.contains("-v4-")).step_by(3) {
+        let session = session(name);
+        let bytes = fs::read(&session.path).expect("it is in the corpus");
+        let lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
+        for at in (0..lines.len()).step_by(2) {
+            for odd in [&b"\0\0"[..], b"\xFF\xC3", b"\xED\xA0\x80"] {
+                let middle = lines[at].len() / 2;
+                let line = [&lines[at][..middle], odd, &lines[at][middle..]].concat();
+                let bent = [&lines[..at], &[&line], &lines[at + 1..]].concat().concat();
+                keeps_its_promises(&session, &bent, &format!("{name} {odd:?} in line {}", at + 1));
+            }
+        }
+        let huge = vec![b'x'; 3 << 20];
+        let bent = [&bytes, &b"\n"[..], &huge, b"\n"].concat();
+        let result = keeps_its_promises(&session, &bent, &format!("{name} with a huge line"));
+        assert!(result.is_some_and(|result| result.aside.len() > 3 << 20), "{name}");
+    }
+}
+
 /// A way in which files were found damaged.
 #[derive(Debug, Clone, Copy)]
 enum Damage {

@@ -11,7 +11,7 @@ use crate::terminal::confirm::confirm;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_store::catalog::Catalog;
-use segno_store::foreign;
+use segno_store::foreign::{self, Agent};
 use segno_store::rescue::{self, Change, Placed, Plan, RescueError};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -284,29 +284,38 @@ fn refused(error: RescueError, session: &Other) -> CliError {
         RescueError::Foreign(error) => error.into(),
         RescueError::Store(error) => error.into(),
         RescueError::Database { agent } => {
+            let copy = match agent {
+                // Its own importer takes a copy in, in which every call has a result.
+                Agent::OpenCode => format!(
+                    "`segno export {word} --format opencode --install` writes a copy for OpenCode's importer; "
+                ),
+                _ => format!("`segno show {word}` reads what can be read; "),
+            };
             CliError::failed(format!("{agent} keeps its sessions in a database."))
                 .because("other agents' databases are never written")
-                .next(format!(
-                    "`segno show {word}` reads what can be read; `segno resume {word} --here` goes on with it."
-                ))
+                .next(format!("{copy}`segno resume {word} --here` goes on with it here."))
         }
-        RescueError::NoRules { path } => {
-            CliError::failed(format!("There is no way to repair {}.", path.display()))
-                .because("it is packed in a way that is not known, or not kept as lines or as one JSON array")
-                .next(format!("`segno resume {word} --here` goes on with what can be read."))
-        }
-        RescueError::Packed { path } => {
-            CliError::failed(format!("{} is packed.", path.display()))
-                .because("what is repaired is written unpacked, and cannot take its place")
-                .next(format!("Put a copy beside it: segno repair {} --install", quoted(&word)))
-        }
+        RescueError::NoRules { path } => CliError::failed(format!(
+            "There is no way to repair {}.",
+            path.display()
+        ))
+        .because(
+            "it is packed in a way that is not known, or not kept as lines or as one JSON array",
+        )
+        .next(format!("`segno resume {word} --here` goes on with what can be read.")),
+        RescueError::Packed { path } => CliError::failed(format!("{} is packed.", path.display()))
+            .because("what is repaired is written unpacked, and cannot take its place")
+            .next(format!("Put a copy beside it: segno repair {} --install", quoted(&word))),
         RescueError::Changed { path } => {
             CliError::new(ExitCode::Held, format!("{} changed meanwhile.", path.display()))
                 .because("its agent seems to be at work on it; nothing was changed")
                 .next("Close it in its agent, then repair it again.")
         }
         RescueError::Running { path, pid } => {
-            let what = format!("{} is open in its agent or another program: process {pid}.", path.display());
+            let what = format!(
+                "{} is open in its agent or another program: process {pid}.",
+                path.display()
+            );
             CliError::new(ExitCode::Held, what)
                 .because("a file is not replaced while somebody writes to it; nothing was changed")
                 .next("Close it there, or put a copy beside it: --install.")
