@@ -27,7 +27,7 @@ pub(crate) struct Row {
 pub(crate) const PARTS: [(&str, &str); 6] = [
     ("own", "Its own sessions, as it left them"),
     ("damaged", "Damaged and odd sessions, as they are"),
-    ("repaired", "The same, after `segno repair`"),
+    ("repaired", "The same and those of killed agents, after `segno repair`"),
     ("converted", "Sessions of another agent, after `segno export --format … --install`"),
     ("native", "Segno's own sessions, after `segno export --format … --install`"),
     (

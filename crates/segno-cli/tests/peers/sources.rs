@@ -64,8 +64,10 @@ pub(crate) fn all(target: Agent) -> Vec<Source> {
     let theirs = files(&corpus.join("foreign").join(target.id()), target);
     let (hurt, own): (Vec<_>, Vec<_>) = theirs.into_iter().partition(|path| is_hurt(path));
     let damaged = [hurt, files(&corpus.join("cases"), target)].concat();
+    let killed = own.iter().filter(|path| target != Agent::OpenCode && is_killed(path));
+    let repaired: Vec<_> = damaged.iter().chain(killed).cloned().collect();
     let mut all = Vec::new();
-    for (part, paths) in [("own", &own), ("damaged", &damaged), ("repaired", &damaged)] {
+    for (part, paths) in [("own", &own), ("damaged", &damaged), ("repaired", &repaired)] {
         all.extend(paths.iter().map(|path| source(part, target, path)));
     }
     for name in CONVERTED {
@@ -88,6 +90,12 @@ pub(crate) fn all(target: Agent) -> Vec<Source> {
         path: PathBuf::new(),
     }));
     all
+}
+
+/// Whether its agent was killed, so that results may be missing.
+fn is_killed(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    ["kill", "sigterm"].iter().any(|word| name.contains(word))
 }
 
 /// Whether it was damaged on purpose.

@@ -149,6 +149,13 @@ pub(crate) const WHY: &[Why] = &[
         "46-nul-in-text",
         "pi leaves half of a character out; our view has U+FFFD in its place, as the repaired file has.",
     ),
+    why(
+        "repaired",
+        "claude",
+        "killed-parallel-one-done",
+        "Claude Code sends the result that is put in before the one that is there, in the order of the repaired file; our \
+         view has them in the order of the calls.",
+    ),
 ];
 
 const V4: &str = "pi 1.6.0 refuses files of version 4, which only the library below it writes; our reader takes them.";

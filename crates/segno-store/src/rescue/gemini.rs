@@ -3,8 +3,8 @@
 //! Responsible for: calls of its replies that stand there without a result, in files of lines and in the older
 //! documents. Must not: open files.
 //!
-//! A reply holds its calls with their results, and is written again when they have finished. For a call without
-//! one, 0.61.0 tells the model that its result was lost in a truncation (read in its code), as if it had ended.
+//! A reply holds its calls with their results, and is written again when they have finished. A call without one is
+//! sent without one by 0.61.0 (measured), which the provider refuses in every request from then on.
 //! What else it passes over or takes as it is stays: results that stand a second time in a message of the
 //! person's side are how it writes them.
 
