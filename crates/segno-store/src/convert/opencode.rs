@@ -15,7 +15,7 @@ use super::{Child, File, LossKind, Losses, Resume, Session, Work, tools};
 use crate::foreign::Agent;
 use segno_model::Timestamp;
 use segno_model::record::{ModelRef, StopReason, Usage};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The version whose documents these are.
 const VERSION: &str = "1.18.33";
@@ -72,7 +72,9 @@ fn document(
     let mut writer = Writer::new(session, id, model_of(transcript));
     writer.transcript(transcript, losses);
     let info = writer.info(work, transcript, parent);
-    let document = json!({ "info": info, "messages": writer.messages });
+    // Moved, not copied: this is the whole session.
+    let messages = Value::Array(writer.messages);
+    let document = Map::from_iter([("info".to_owned(), info), ("messages".to_owned(), messages)]);
     let mut bytes = serde_json::to_vec_pretty(&document).unwrap_or_default();
     bytes.push(b'\n');
     File { path: format!("{id}.json").into(), bytes }
