@@ -81,6 +81,8 @@ pub struct Agent<L: SessionLog, T: Tools> {
     pub windows: BTreeMap<String, Window>,
     /// Model calls that a run may make at most, retries included.
     pub max_requests: Option<u64>,
+    /// Whether what is sent meanwhile goes into the run that is open even when its model has nothing more to do.
+    pub takes_late: bool,
     surroundings: Surroundings,
     world: World,
 }
@@ -96,6 +98,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
             compaction,
             windows: BTreeMap::new(),
             max_requests: None,
+            takes_late: false,
             surroundings,
             world,
         }
@@ -163,6 +166,7 @@ impl<L: SessionLog, T: Tools> Agent<L, T> {
             sleep: Arc::clone(&self.world.sleep),
             stop: stop.clone(),
             inbox: self.inbox.clone(),
+            takes_late: self.takes_late,
         }
     }
 

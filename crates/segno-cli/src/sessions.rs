@@ -12,6 +12,7 @@ use segno_model::{SessionId, Standing as Stands, Timestamp};
 use segno_store::catalog::{Catalog, Opened, Row};
 use segno_store::{FileStore, Remains};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Where a session stands.
@@ -170,8 +171,21 @@ pub fn all(
         })
         .collect();
     entries.extend(lost);
+    ask_for_subagents(&mut entries, &held);
     sort(&mut entries, now);
     Ok((entries, trouble))
+}
+
+/// What a subagent at work asks, its parent's person is asked: both wait for the answer.
+fn ask_for_subagents(entries: &mut [Entry], held: &HashSet<SessionId>) {
+    let asks = |e: &&Entry| e.is_child && e.standing == Standing::Waiting && held.contains(&e.id);
+    let asked: HashSet<String> =
+        entries.iter().filter(asks).filter_map(|entry| entry.parent.clone()).collect();
+    for entry in entries.iter_mut().filter(|entry| asked.contains(entry.id.as_str())) {
+        if matches!(entry.standing, Standing::Running | Standing::Held) {
+            entry.standing = Standing::Waiting;
+        }
+    }
 }
 
 /// What there is of a session whose log is gone.

@@ -5,6 +5,7 @@
 //! that the log does not have.
 
 use crate::effects::of_call;
+use crate::event::Event;
 use crate::run::{Driver, Either, RunError, either};
 use crate::{Model, News, StopKind, Tools, blobs};
 use segno_model::record::{Body, Child, Message, UserMessage, background_input_id};
@@ -22,8 +23,14 @@ impl<L: SessionLog, M: Model, T: Tools> Driver<'_, L, M, T> {
         while self.awaits() {
             let open = self.session.state().in_force.open_background.clone();
             let stop = self.env.stop.clone();
-            if let Either::Second(kind) = either(self.tools.awaited(&open), stop.stopped()).await {
-                return Ok(Either::Second(kind));
+            let awaited = either(self.tools.paused(), self.tools.awaited(&open));
+            match either(awaited, stop.stopped()).await {
+                Either::First(Either::First(reason)) => {
+                    self.observer.event(Event::Paused { reason: &reason });
+                    continue;
+                }
+                Either::First(Either::Second(())) => {}
+                Either::Second(kind) => return Ok(Either::Second(kind)),
             }
             if self.tell_news().await? {
                 return Ok(Either::First(true));

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | steer, admitted while this holder has the session | before the next request; begins a run when none is open |
 //! | queue, likewise | begins a run when none is open |
+//! | either, in a run that takes what is late | when its model has nothing more to do, in the same run |
 //! | either, from before (stale), or parked by a stop | when a person asks for it |
 //! | what no person said (a notice), from before | with the next run, as a steer |
 //! | an answer to a permission question | when the question is put, now or by whoever goes on with the work |
@@ -197,6 +198,21 @@ impl<L: SessionLog> Session<L> {
         Ok(newest_answer(pending.into_iter().map(in_order).collect(), call_seq, call_id))
     }
 
+    /// Lets what was sent before this holder had the session go into its next run, as it is what the work is gone
+    /// on with for; what a stop parked still waits for a person. Writes nothing.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn ask_for_stale(&mut self, owner: &Owner) -> Result<(), StoreError> {
+        if !self.is_durable() {
+            return Ok(());
+        }
+        let Look { waiting, .. } = self.look(&holder_key(owner)).await?;
+        let stale = waiting.iter().filter(|waiting| waiting.due == Due::Stale);
+        self.asked_for.extend(stale.map(|waiting| waiting.id().to_owned()));
+        Ok(())
+    }
+
     /// Lets the next run begin with this input although it waits for a person; it is one who asks.
     pub fn ask_for(&mut self, input_id: &str) {
         self.asked_for.insert(input_id.to_owned());
@@ -237,16 +253,44 @@ impl<L: SessionLog, M, T> Driver<'_, L, M, T> {
         let mut all = bodies(plan.bodies);
         let stopping = self.env.stop.is_stopped();
         for mut message in steering(&waiting).into_iter().filter(|_| !stopping) {
-            while let Err(error) =
-                blobs::store_large(self.session.log_mut(), &mut message.content).await
-            {
-                self.wait_for_room(error).await?;
-            }
+            self.store_large(&mut message).await?;
             all.push(Body::Message(Box::new(Message::User(message))));
         }
         if !all.is_empty() {
             self.append(all, Level::Synced).await?;
             self.session.log_mut().clear_inbox().await?;
+        }
+        Ok(())
+    }
+
+    /// Behind a reply that asks for nothing: whether something waits that goes on with this run. The reply is then
+    /// recorded; what steers is taken at the next step, of what was queued one input now.
+    pub(crate) async fn take_late(&mut self, reply: &Body) -> Result<bool, RunError> {
+        if self.env.stop.is_stopped() {
+            return Ok(false);
+        }
+        let Look { waiting, .. } = self.session.look(&holder_key(&self.env.owner)).await?;
+        let Some(next) = waiting.iter().find(|waiting| waiting.due == Due::Now) else {
+            return Ok(false);
+        };
+        let mut all = vec![reply.clone()];
+        if !next.steers()
+            && let Some(mut message) = next.pending.input.message()
+        {
+            self.store_large(&mut message).await?;
+            all.push(Body::Message(Box::new(Message::User(message))));
+        }
+        self.append(all, Level::Synced).await?;
+        self.session.log_mut().clear_inbox().await?;
+        Ok(true)
+    }
+
+    /// Puts what is large in a message into blobs; on a full disk it waits.
+    async fn store_large(&mut self, message: &mut UserMessage) -> Result<(), RunError> {
+        while let Err(error) =
+            blobs::store_large(self.session.log_mut(), &mut message.content).await
+        {
+            self.wait_for_room(error).await?;
         }
         Ok(())
     }

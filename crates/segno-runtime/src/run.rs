@@ -60,6 +60,9 @@ pub struct RunEnv<'a> {
     /// Where others' inputs are looked for while the model or a tool is waited for; at each safe step they
     /// are looked for anyway.
     pub inbox: Option<Arc<dyn InboxSource>>,
+    /// Whether what was sent meanwhile goes into this run when the model has nothing more to do, as nobody is
+    /// there who would begin another run with it.
+    pub takes_late: bool,
 }
 
 impl<'a> RunEnv<'a> {
@@ -79,6 +82,7 @@ impl<'a> RunEnv<'a> {
             sleep,
             stop: Stop::never(),
             inbox: None,
+            takes_late: false,
         }
     }
 }
@@ -236,6 +240,10 @@ impl<'a, L: SessionLog, M: Model, T: Tools> Driver<'a, L, M, T> {
             if reply.calls().next().is_none() {
                 let (end, reason) = end_of_reply(reply.stop);
                 let message = self.fit(&reply).await?.0;
+                let may_go_on = end == RunEnd::Completed && self.used_up().is_none();
+                if may_go_on && self.env.takes_late && self.take_late(&message).await? {
+                    continue;
+                }
                 if end != RunEnd::Completed || !self.awaits() {
                     return self.end(vec![message], end, reason).await;
                 }

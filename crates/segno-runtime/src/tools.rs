@@ -322,6 +322,12 @@ pub trait Tools: Send + Sync {
         async {}
     }
 
+    /// Waits until something that goes on behind its result waits for what a person has to see to, a full disk
+    /// say, and gives why.
+    fn paused(&self) -> impl Future<Output = String> + Send {
+        std::future::pending()
+    }
+
     /// Asks everything that goes on behind its result in this process, and would not outlive it, to end, and
     /// waits until it has. A user's stop is on record by then.
     fn halt(&self, _kind: StopKind) -> impl Future<Output = ()> + Send {

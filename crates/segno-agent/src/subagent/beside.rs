@@ -6,9 +6,9 @@
 //! A child lives in its parent's process. When that ends, the child's run is interrupted work, as any other, and
 //! the next process reads its end off its log.
 
-use super::Boxed;
+use super::{Boxed, Shown};
 use crate::tool::lock;
-use segno_runtime::{StopHandle, StopKind, ToolOutput};
+use segno_runtime::{Progress, StopHandle, StopKind, ToolOutput};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(crate) struct Beside {
     children: Mutex<BTreeMap<String, Entry>>,
     /// Counts ends.
     ended: watch::Sender<u64>,
+    /// Why one of them waits, told again as long as it does.
+    paused: watch::Sender<String>,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,25 @@ impl Beside {
         });
         let entry = Entry { stop, work: task.abort_handle(), output };
         lock(&self.children).insert(handle.to_owned(), entry);
+    }
+
+    /// What one of them shows: only why it waits is of interest to anybody.
+    pub(crate) fn shown(&self) -> Shown {
+        let paused = self.paused.clone();
+        Box::new(move |progress| {
+            if let Progress::Paused(reason) = progress {
+                paused.send_replace(reason);
+            }
+        })
+    }
+
+    /// Waits until one of them says that it waits for what a person has to see to, and gives why.
+    pub(crate) async fn paused(&self) -> String {
+        let mut paused = self.paused.subscribe();
+        match paused.changed().await {
+            Ok(()) => paused.borrow_and_update().clone(),
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// What became of one that worked here, once it has ended; `Err` when it is none of this process.

@@ -12,7 +12,7 @@ use super::launch::{self, Binding};
 use super::task::{MAX_TURNS, Task, Who};
 use super::told::{self, Ending};
 use super::traces::{Reader, Traces};
-use super::{Boxed, Nursery, Prepared, Role, Roles, Subagents};
+use super::{Boxed, Nursery, Prepared, Role, Roles, Shown, Subagents};
 use crate::tool::{ChildTools, Toolbox};
 use crate::worktree::Work;
 use crate::{Agent, AgentError};
@@ -82,8 +82,16 @@ type Child<N> = Agent<LogOf<<N as Nursery>::Store>, Toolbox>;
 /// One that is ready for an attempt, and what its worktree held before it.
 type Ready<N> = (Child<N>, <N as Nursery>::Model, Option<Work>);
 
-/// How a drive ended: as the child's log says, or not at all.
-type Driven = (Result<Finished, AgentError>, bool);
+/// How a drive ended, as the child's log says or not at all; and what asked for its end from here.
+type Driven = (Result<Finished, AgentError>, Option<Cause>);
+
+/// What in this process asks a child to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Its parent's stop or shutdown.
+    Parent(StopKind),
+    Deadline,
+}
 
 impl<N: Nursery> Family<N> {
     /// The subagents of `parent`, which has to be there when the first one is launched.
@@ -488,6 +496,9 @@ impl<N: Nursery> Family<N> {
         };
         let mut agent = Agent::new(session, tools.for_child(own), around, self.nursery.world());
         agent.max_requests = Some(MAX_TURNS);
+        agent.inbox = self.nursery.inbox(agent.session.id());
+        // Its parent begins no run for what others send it.
+        agent.takes_late = true;
         (agent.compaction, agent.windows) = self.nursery.compaction();
         agent
     }
@@ -506,9 +517,19 @@ impl<N: Nursery> Family<N> {
         let input = UserMessage { input_id, ..UserMessage::text(&prepared.task.prompt) };
         let shown = prepared.launch.role.name.clone();
         let mut watch = |event: Event<'_>| {
-            if let Event::ToolStarted(call) = event {
-                let line = format!("{shown}: {} {}\n", call.name, short(&call.arguments));
-                (run.progress)(Progress::Output(line));
+            match event {
+                Event::ToolStarted(call) => {
+                    let line = format!("{shown}: {} {}\n", call.name, short(&call.arguments));
+                    (run.progress)(Progress::Output(line));
+                }
+                // The person who sits there saw the question.
+                Event::Answered { allowed, .. } => {
+                    let said = if allowed { "allowed" } else { "not allowed" };
+                    let line = format!("{shown}: {said} from elsewhere\n");
+                    (run.progress)(Progress::Output(line));
+                }
+                Event::Paused { reason } => (run.progress)(Progress::Paused(reason.to_owned())),
+                _ => {}
             }
         };
         let deadline = async {
@@ -518,19 +539,24 @@ impl<N: Nursery> Family<N> {
             }
         };
         tokio::pin!(deadline);
-        let work = child.prompt(model, &name, input, &stop, &mut watch);
+        // What was sent to it since it worked last comes with this attempt: nobody else offers it.
+        let asked = child.session.ask_for_stale(&self.nursery.world().owner).await;
+        let work = async {
+            asked?;
+            child.prompt(model, &name, input, &stop, &mut watch).await
+        };
         tokio::pin!(work);
-        let (mut asked, mut timed_out) = (false, false);
+        let mut cause = None;
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => return (done, timed_out),
-                kind = run.stop.stopped(), if !asked => {
-                    asked = true;
+                done = &mut work => return (done, cause),
+                kind = run.stop.stopped(), if cause.is_none() => {
+                    cause = Some(Cause::Parent(kind));
                     handle.stop(kind);
                 }
-                () = &mut deadline, if !asked => {
-                    (asked, timed_out) = (true, true);
+                () = &mut deadline, if cause.is_none() => {
+                    cause = Some(Cause::Deadline);
                     handle.stop(StopKind::User);
                 }
             }
@@ -541,14 +567,20 @@ impl<N: Nursery> Family<N> {
     async fn tell(&self, child: Child<N>, prepared: &Prepared, driven: Driven) -> ToolOutput {
         let durable = child.session.is_durable();
         drop(child);
-        let (ended, timed_out) = driven;
+        let (ended, cause) = driven;
         let traces = self.traces(prepared).await;
         let ending = match &ended {
             Ok(finished) if finished.end == RunEnd::Suspended => {
-                let output = told::unknown(prepared, "Segno was shut down");
-                return ToolOutput { unfinished: true, ..output };
+                if cause == Some(Cause::Parent(StopKind::Shutdown)) {
+                    let output = told::unknown(prepared, "Segno was shut down");
+                    return ToolOutput { unfinished: true, ..output };
+                }
+                // Nobody here asked for that: another process did, and has the child now.
+                Ending::taken_over()
             }
-            Ok(Finished { end, reason, .. }) => Ending::of(*end, reason.as_deref(), timed_out),
+            Ok(Finished { end, reason, .. }) => {
+                Ending::of(*end, reason.as_deref(), cause == Some(Cause::Deadline))
+            }
             Err(AgentError::Store(error @ StoreError::Exists(_))) => {
                 return told::not_started(prepared, "exists", &error.to_string());
             }
@@ -634,11 +666,12 @@ impl<N: Nursery + 'static> Subagents for Family<N> {
         tools: &'a Toolbox,
         prepared: Prepared,
         stop: Stop,
+        progress: Shown,
     ) -> Boxed<'a, Result<Boxed<'static, ToolOutput>, ToolOutput>> {
         Box::pin(async move {
             let child = self.open(tools, &prepared, &stop).await.map_err(|output| *output)?;
             let work: Boxed<'static, ToolOutput> = Box::pin(async move {
-                let run = ToolRun { stop, progress: &|_| {} };
+                let run = ToolRun { stop, progress: &*progress };
                 self.work(child, &prepared, &run).await
             });
             Ok(work)

@@ -31,7 +31,7 @@ use segno_model::SessionId;
 use segno_model::compaction::{Settings, Window};
 use segno_model::record::{Action, LaunchRecord, ModelRef};
 use segno_model::store::{LogOf, SessionStore};
-use segno_runtime::{CallAt, Model, Stop, ToolOutput, ToolRun};
+use segno_runtime::{CallAt, InboxSource, Model, Progress, Stop, ToolOutput, ToolRun};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,9 @@ use task::Task;
 
 /// A future behind a pointer: a child's tools are a parent's, so their types would contain themselves.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Shows what a child in the background does.
+pub(crate) type Shown = Box<dyn Fn(Progress) + Send + Sync>;
 
 /// The result of a call whose arguments make no sense; nothing was looked at.
 pub(crate) fn rejected(at: CallAt, sentence: &str) -> ToolOutput {
@@ -67,6 +70,12 @@ pub trait Nursery: Send + Sync {
 
     /// Where the files of a child's supervised commands are.
     fn actions(&self, log: &LogOf<Self::Store>) -> Option<PathBuf>;
+
+    /// Where others' inputs to a child are looked for while it waits for its model, a tool or a person; at each of
+    /// its steps they are looked for anyway.
+    fn inbox(&self, _child: &SessionId) -> Option<Arc<dyn InboxSource>> {
+        None
+    }
 
     /// What is around the parent's working directory now.
     fn surroundings(&self) -> Surroundings;
@@ -134,12 +143,13 @@ pub(crate) trait Subagents: Send + Sync {
     ) -> Boxed<'a, ToolOutput>;
 
     /// The same without waiting: the child is there, or refused, when this returns, and the work that it gives
-    /// comes to what [`Subagents::run`] does. `stop` ends it.
+    /// comes to what [`Subagents::run`] does. `stop` ends it; `progress` is shown what it does.
     fn begin<'a>(
         self: Arc<Self>,
         tools: &'a Toolbox,
         prepared: Prepared,
         stop: Stop,
+        progress: Shown,
     ) -> Boxed<'a, Result<Boxed<'static, ToolOutput>, ToolOutput>>;
 
     /// What became of one that worked beside its parent in a process that is gone; nothing as long as somebody

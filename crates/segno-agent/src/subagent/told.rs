@@ -56,6 +56,13 @@ impl Ending {
         Self::new(AttemptStatus::Interrupted, Some("interrupted"), sentence)
     }
 
+    /// Another process asked for it in the middle of it.
+    pub(super) fn taken_over() -> Self {
+        let sentence = "another process took it over in the middle of this task; what it did until then is kept, \
+                        and a person may go on with it there";
+        Self::new(AttemptStatus::Interrupted, Some("taken-over"), sentence)
+    }
+
     /// Its log could not be written.
     pub(super) fn lost(why: &str) -> Self {
         let sentence = format!("its log could not be written: {why}");

@@ -605,6 +605,10 @@ impl Tools for Toolbox {
         self.tasks.awaited(&split(open).0).await;
     }
 
+    async fn paused(&self) -> String {
+        self.tasks.beside().paused().await
+    }
+
     async fn halt(&self, kind: StopKind) {
         self.tasks.halt(kind).await;
     }

@@ -164,7 +164,7 @@ impl Tasks {
         }
         let (handle, started) = (prepared.handle(), crate::subagent::started(&prepared));
         let (asked, stop) = StopHandle::new();
-        match Arc::clone(family).begin(tools, prepared, stop).await {
+        match Arc::clone(family).begin(tools, prepared, stop, self.beside.shown()).await {
             Ok(work) => {
                 self.beside.start(&handle, asked, work);
                 started.in_background(&handle)

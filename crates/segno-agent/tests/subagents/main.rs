@@ -5,6 +5,7 @@
 mod background;
 mod continuing;
 mod crashes;
+mod reached;
 mod scene;
 mod worktrees;
 mod worktrees_beside;

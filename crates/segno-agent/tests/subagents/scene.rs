@@ -18,8 +18,8 @@ use segno_model::store::{
 };
 use segno_model::{Record, SessionId, sha256_hex};
 use segno_runtime::{
-    Finished, Limits, Model, ModelError, ModelErrorKind, ModelRequest, RetryPolicy, Session, Stop,
-    StreamEvent,
+    Finished, InboxSource, Limits, Model, ModelError, ModelErrorKind, ModelRequest, RetryPolicy,
+    Session, Stop, StoreInbox, StreamEvent,
 };
 use segno_testkit::sessions;
 use segno_testkit::sim_clock::SimClock;
@@ -96,6 +96,20 @@ impl Player {
         (seen, say)
     }
 
+    /// Lets a child answer that waits for others.
+    pub(crate) async fn join_in(&self) {
+        if let Some(together) = &self.together {
+            together.wait().await;
+        }
+    }
+
+    /// Waits until so many requests were made, its own and its children's.
+    pub(crate) async fn asked(&self, times: usize) {
+        while self.seen.lock().expect("not poisoned").len() < times {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// How often children were asked.
     pub(crate) fn of_children(&self) -> usize {
         self.seen.lock().expect("not poisoned").iter().filter(|seen| seen.child).count()
@@ -143,6 +157,7 @@ pub(crate) struct Home {
     /// What may be connected to.
     models: Vec<ModelRef>,
     worktrees: Worktrees,
+    hears: bool,
 }
 
 impl Nursery for Home {
@@ -166,6 +181,11 @@ impl Nursery for Home {
         self.around.clone()
     }
 
+    fn inbox(&self, child: &SessionId) -> Option<Arc<dyn InboxSource>> {
+        let inbox = StoreInbox { store: self.store.clone(), id: child.clone() };
+        self.hears.then(|| Arc::new(inbox) as Arc<dyn InboxSource>)
+    }
+
     fn worktrees(&self) -> Option<Worktrees> {
         Some(self.worktrees.clone())
     }
@@ -185,7 +205,7 @@ impl Nursery for Home {
     }
 }
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     World {
         clock: Arc::new(SimClock::default()),
         sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
@@ -205,6 +225,8 @@ pub(crate) struct Scene {
     pub(crate) mode: Mode,
     pub(crate) asker: Option<Arc<dyn Asker>>,
     pub(crate) cwd: PathBuf,
+    /// Whether children hear at once of what is sent to them, and not only at their next step.
+    pub(crate) hears: bool,
 }
 
 impl Scene {
@@ -243,6 +265,7 @@ impl Scene {
             mode: Mode::All,
             asker: None,
             cwd,
+            hears: false,
         };
         scene.role("scout", "tools: read, write\n", "You scout.");
         scene
@@ -279,6 +302,7 @@ impl Scene {
             around: self.around.clone(),
             models: self.models.clone(),
             worktrees: self.worktrees(),
+            hears: self.hears,
         };
         let roles = Roles::load(&self.cwd, None);
         let tools = Toolbox::new(ToolboxConfig {

@@ -23,7 +23,7 @@ pub async fn answer(
 ) -> Result<ExitCode, CliError> {
     let stores = Stores::new(home);
     let id = stores.find(&args.session, &Workplace::cwd()?).await?;
-    let open = questions::open(&stores, &id).await?;
+    let open = questions::all(&stores, &id).await?;
     let Some(said) = said(args) else {
         let shown: Vec<&Question> = match &args.call {
             Some(call) => vec![questions::one(&open, Some(call), &id)?],
@@ -39,7 +39,7 @@ pub async fn answer(
         let told = serde_json::json!({
             "call_id": question.call_id, "allowed": said.allowed, "reason": said.reason, "stage": stage,
         });
-        let left = questions::open(&stores, &id).await?;
+        let left = questions::all(&stores, &id).await?;
         let left: Vec<&Question> = left.iter().collect();
         screen.json(&json(&stores, &id, &left, &told)?);
     } else {
@@ -107,11 +107,12 @@ fn show(
 /// A question as people read it; characters that could hide something are shown.
 pub(crate) fn lines(question: &Question) -> Vec<Text> {
     let tool = question.tool.as_deref().unwrap_or("?");
+    let of = question.subagent.as_ref().map_or_else(String::new, |id| format!(", subagent {id}"));
     let mut lines = vec![
         Text::default()
             .with(Tone::Warning, "? ")
             .with(Tone::Warning, &clean::line(tool))
-            .with(Tone::Dim, &format!("  (call {})", clean::line(&question.call_id))),
+            .with(Tone::Dim, &format!("  (call {}{of})", clean::line(&question.call_id))),
     ];
     let text = question.text.lines();
     lines.extend(text.map(|line| {
@@ -137,6 +138,7 @@ fn json(
         .map(|question| {
             serde_json::json!({
                 "call_id": question.call_id,
+                "subagent": question.subagent,
                 "seq": question.call_seq,
                 "tool": question.tool,
                 "question": question.text,

@@ -11,7 +11,7 @@ use crate::engine::{Signals, no_signals};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::inputs;
-use crate::inputs::questions::{self, Answered, Said};
+use crate::inputs::questions::{self, Answered, Question, Said};
 use crate::inputs::stopping::{self, Stopped};
 use crate::stores::Stores;
 use crate::terminal::{Screen, Text, Tone, clean};
@@ -29,6 +29,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// After so many looks it is clear that nobody comes for what was sent.
 const UNATTENDED_LOOKS: u32 = 300;
+
+/// Every so many looks the subagents' logs are looked at for questions.
+const SUBAGENT_LOOKS: u32 = 10;
 
 /// Records from before that are shown.
 const SHOWN: usize = 12;
@@ -59,7 +62,9 @@ pub async fn attach(
     let signals = Signals::listen().map_err(|e| no_signals(&e))?;
     let follower = stores.files.follow(&id)?;
     let (sent, looks) = (Vec::new(), 0);
-    let mut attached = Attached { stores, id, follower, sent, looks, asked: false, screen };
+    let (asked, until_subagents, shown) = (false, 0, Vec::new());
+    let mut attached =
+        Attached { stores, id, follower, sent, looks, asked, until_subagents, shown, screen };
     attached.begin()?;
     attached.show_questions().await?;
     let mut lines = typed_lines();
@@ -135,6 +140,10 @@ struct Attached<'a> {
     looks: u32,
     /// Whether a question came in that was not shown.
     asked: bool,
+    /// Looks until the subagents' logs are looked at again for questions.
+    until_subagents: u32,
+    /// The subagents' questions that wait and were shown.
+    shown: Vec<Question>,
     screen: &'a mut Screen,
 }
 
@@ -225,7 +234,8 @@ impl Attached<'_> {
     /// Answers the question that waits; of several the first, which is the one that the run waits for.
     async fn answer(&mut self, said: &Said) -> Result<(), CliError> {
         let open = questions::open(&self.stores, &self.id).await?;
-        let question = match open.first() {
+        // Nothing is answered that was not on the screen.
+        let question = match open.first().or(self.shown.first()) {
             Some(question) => question,
             None => questions::one(&open, None, &self.id)?,
         };
@@ -242,15 +252,25 @@ impl Attached<'_> {
 
     /// Shows the questions that nobody has answered, once each.
     async fn show_questions(&mut self) -> Result<(), CliError> {
-        if !std::mem::take(&mut self.asked) {
-            return Ok(());
+        if std::mem::take(&mut self.asked) {
+            let open = questions::open(&self.stores, &self.id).await?;
+            open.iter().for_each(|question| self.show_question(question));
         }
-        for question in questions::open(&self.stores, &self.id).await? {
-            self.screen.lines(super::answer::lines(&question));
-            self.dim("It waits for approval: /allow, or /deny [REASON].");
+        if self.until_subagents == 0 {
+            self.until_subagents = SUBAGENT_LOOKS;
+            let open = questions::of_subagents(&self.stores, &self.id).await?;
+            let before = std::mem::replace(&mut self.shown, open.clone());
+            let is_new = |question: &&Question| !before.iter().any(|shown| shown.is(question));
+            open.iter().filter(is_new).for_each(|question| self.show_question(question));
         }
+        self.until_subagents -= 1;
         self.screen.flush();
         Ok(())
+    }
+
+    fn show_question(&mut self, question: &Question) {
+        self.screen.lines(super::answer::lines(question));
+        self.dim("It waits for approval: /allow, or /deny [REASON].");
     }
 
     async fn stop(&mut self) -> Result<(), CliError> {

@@ -19,10 +19,11 @@ use segno_model::child::parent_of;
 use segno_model::compaction::{Settings, Window};
 use segno_model::record::ModelRef;
 use segno_model::store::SessionStore as _;
-use segno_runtime::Limits;
+use segno_runtime::{InboxSource, Limits, StoreInbox};
 use segno_store::{FileStore, RealDisk};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where an engine stands.
 pub struct Standpoint {
@@ -56,6 +57,10 @@ impl Nursery for Children {
 
     fn actions(&self, log: &Log) -> Option<PathBuf> {
         Some(log.actions_dir())
+    }
+
+    fn inbox(&self, child: &SessionId) -> Option<Arc<dyn InboxSource>> {
+        Some(Arc::new(StoreInbox { store: self.files.clone(), id: child.clone() }))
     }
 
     fn surroundings(&self) -> Surroundings {

@@ -21,7 +21,7 @@ use segno_runtime::{
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// How many lines of a running command are shown as they come.
 const LIVE_LINES: usize = 12;
@@ -37,8 +37,8 @@ pub struct TextWatch<'a> {
     in_line: bool,
     thinking: bool,
     live_lines: HashMap<String, usize>,
-    /// What it waits for, as it was told.
-    paused: Option<String>,
+    /// What it waits for, as it was told; subagents may wait for several things at once.
+    paused: BTreeSet<String>,
     /// What was said since the last request, where the last reply is shown elsewhere: whether it is the last
     /// one is known only at the end.
     held: Option<String>,
@@ -53,7 +53,7 @@ impl<'a> TextWatch<'a> {
             in_line: false,
             thinking: false,
             live_lines: HashMap::new(),
-            paused: None,
+            paused: BTreeSet::new(),
             held: None,
         }
     }
@@ -193,10 +193,9 @@ impl<'a> TextWatch<'a> {
 
     /// Told once, however often it is tried again.
     fn paused(&mut self, reason: &str) {
-        if self.paused.as_deref() == Some(reason) {
+        if !self.paused.insert(reason.to_owned()) {
             return;
         }
-        self.paused = Some(reason.to_owned());
         self.line(Text::line(Tone::Warning, &format!("waiting: {reason}")));
         self.line(Text::line(
             Tone::Dim,
@@ -264,7 +263,7 @@ impl<'a> TextWatch<'a> {
 impl Observer for TextWatch<'_> {
     fn event(&mut self, event: Event<'_>) {
         if !matches!(event, Event::Paused { .. }) {
-            self.paused = None;
+            self.paused.clear();
         }
         match event {
             Event::Recorded(record) => self.recorded(record),

@@ -14,6 +14,8 @@ use segno_model::{Record, Seq, SessionId};
 /// A question that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
+    /// The subagent that asks, where its parent's questions were asked for.
+    pub subagent: Option<SessionId>,
     /// The assistant message that holds the call.
     pub call_seq: Seq,
     /// The call's id.
@@ -24,6 +26,23 @@ pub struct Question {
     pub text: String,
     /// The answer that was sent to it and waits.
     pub sent: Option<Said>,
+}
+
+impl Question {
+    /// Whether both are one question.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        let key = |q: &Self| (q.subagent.clone(), q.call_seq, q.call_id.clone());
+        key(self) == key(other)
+    }
+
+    /// Its call, and whose that is.
+    fn named(&self) -> String {
+        match &self.subagent {
+            Some(child) => format!("{} (of subagent {child})", self.call_id),
+            None => self.call_id.clone(),
+        }
+    }
 }
 
 /// A person's answer.
@@ -68,6 +87,7 @@ pub async fn open(stores: &Stores, id: &SessionId) -> Result<Vec<Question>, CliE
     let snapshot = stores.files.read(id).await?;
     let open = &snapshot.state.in_force.open_approvals;
     let questions = open.iter().map(|approval| Question {
+        subagent: None,
         call_seq: approval.call_seq,
         call_id: approval.call_id.clone(),
         tool: tool(&snapshot.active.records, approval.call_seq, &approval.call_id),
@@ -78,6 +98,30 @@ pub async fn open(stores: &Stores, id: &SessionId) -> Result<Vec<Question>, CliE
         sent: sent(approval.call_seq, &approval.call_id),
     });
     Ok(questions.collect())
+}
+
+/// Those of a session's subagents that a process works on, and that wait with a question: the person of the
+/// session is asked. What one asked that nobody works on is put when it goes on.
+///
+/// # Errors
+/// As the store.
+pub async fn of_subagents(stores: &Stores, id: &SessionId) -> Result<Vec<Question>, CliError> {
+    let mut all = Vec::new();
+    for child in stores.files.children(id).await?.into_iter().filter(|child| child.held) {
+        let asked = open(stores, &child.id).await?.into_iter();
+        all.extend(asked.map(|q| Question { subagent: Some(child.id.clone()), ..q }));
+    }
+    Ok(all)
+}
+
+/// All that a person who names a session may mean: its own questions, and its subagents'.
+///
+/// # Errors
+/// As the store.
+pub async fn all(stores: &Stores, id: &SessionId) -> Result<Vec<Question>, CliError> {
+    let mut all = open(stores, id).await?;
+    all.extend(of_subagents(stores, id).await?);
+    Ok(all)
 }
 
 fn tool(records: &[Record], call_seq: Seq, call_id: &str) -> Option<String> {
@@ -97,9 +141,11 @@ pub fn one<'a>(
     id: &SessionId,
 ) -> Result<&'a Question, CliError> {
     let named = |q: &&Question| call.is_none_or(|call| q.call_id.starts_with(call));
-    let exact = questions.iter().find(|q| call == Some(q.call_id.as_str()));
-    let found: Vec<&Question> =
-        exact.map_or_else(|| questions.iter().filter(named).collect(), |one| vec![one]);
+    let exact = |q: &&Question| call == Some(q.call_id.as_str());
+    let mut found: Vec<&Question> = questions.iter().filter(exact).collect();
+    if found.is_empty() {
+        found = questions.iter().filter(named).collect();
+    }
     match (found.as_slice(), call) {
         ([one], _) => Ok(one),
         ([], None) => Err(none_waits(id)),
@@ -109,10 +155,11 @@ pub fn one<'a>(
         )
         .next(format!("`segno answer {id}` shows what is asked."))),
         (several, _) => {
-            let calls: Vec<&str> = several.iter().map(|q| q.call_id.as_str()).collect();
+            let calls: Vec<String> = several.iter().map(|q| q.named()).collect();
             Err(CliError::usage(format!("{} questions wait for an answer.", several.len()))
                 .because(format!("they are about the calls {}", calls.join(", ")))
-                .next(format!("Say which: segno answer {id} --call ID; without --allow and --deny it shows them.")))
+                .next(format!("Say which: segno answer {id} --call ID; without --allow and --deny it shows them. A \
+                    subagent's id in place of the session's names its question.")))
         }
     }
 }
@@ -125,7 +172,7 @@ fn none_waits(id: &SessionId) -> CliError {
         ))
 }
 
-/// Sends the answer. It is durable when this returns.
+/// Sends the answer, to whoever asks. It is durable when this returns.
 ///
 /// # Errors
 /// As the store; or when the question was settled meanwhile.
@@ -142,6 +189,7 @@ pub async fn answer(
         scope: "once".to_owned(),
         reason: said.reason.clone(),
     };
+    let id = question.subagent.as_ref().unwrap_or(id);
     match control(stores, id, body).await? {
         Control::Settled(Stage::Dropped { .. }) => Err(none_waits(id)),
         Control::Settled(_) => Ok(Answered::Taken),

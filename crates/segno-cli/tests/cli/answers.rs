@@ -4,6 +4,7 @@
 use crate::inputs::json;
 use crate::interactive::Desk;
 use crate::place::{Place, Ran, wait};
+use crate::subagents::{children, with_scout};
 use crate::terminal_process::Played;
 use rustix::process::{Pid, Signal, kill_process};
 use segno_model::store::SessionStore as _;
@@ -23,6 +24,23 @@ rule told
 otherwise
   say "Heard: {prompt}"
 "#;
+
+/// A parent whose subagent asks for one command.
+const SUBAGENT_ASKS: &str = r##"
+rule child works
+  when system contains "# Role"
+  when last user
+  say "Working."
+  call bash {"command": "echo one >> effects"}
+rule child told
+  when system contains "# Role"
+  say "I was told: {result_line}"
+rule parent gives
+  when last user
+  call task {"agent": "scout", "prompt": "work on it"}
+otherwise
+  say "Told: {result_line}"
+"##;
 
 impl Place {
     /// A session in a terminal that waits for the answer to a question.
@@ -89,6 +107,63 @@ fn a_question_is_answered_from_another_terminal() {
         assert_eq!(again.code, Some(6), "{again:?}");
         assert!(again.err.contains("No question waits"), "{again:?}");
     }
+}
+
+/// Covers: G9. A subagent's question is its parent's person's: it is listed, shown and answered under the id of
+/// either, and in a watching terminal, while both work.
+#[test]
+fn a_subagents_question_is_answered_from_another_terminal() {
+    let ways: [(bool, &[&str], &str); 3] = [
+        (true, &["--allow"], "one\n"),
+        (false, &["--allow"], "one\n"),
+        (false, &["--deny", "no"], ""),
+    ];
+    for (by_child, args, effects) in ways {
+        let place = with_scout(Place::new(SUBAGENT_ASKS));
+        let mut segno = Desk::play_at(&place, &["--model", "anthropic/demo", "give it"]);
+        segno.wait_for("Subagent scout: Run: echo one");
+        segno.wait_for("yes, once");
+        let listed = place.ask(&["list"]);
+        assert!(listed.out.contains("waiting for approval"), "{listed:?}");
+        let child = children(&place).remove(0).id.to_string();
+        let asked = place.ask(&["answer", "last"]);
+        for part in ["? bash", &format!("subagent {child}"), "Run: echo one >> effects"] {
+            assert!(asked.out.contains(part), "{part}: {asked:?}");
+        }
+        assert_eq!(question(&place)["subagent"], child.as_str());
+        let whose = if by_child { child.as_str() } else { "last" };
+        let ran = place.ask(&[&["answer", whose], args].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.out.contains("the run that asked goes on."), "{ran:?}");
+        segno.wait_for("allowed from elsewhere");
+        segno.wait_for("Told: I was told");
+        segno.ready();
+        segno.send("\x04");
+        segno.exit_code();
+        assert_eq!(place.effects(), effects);
+        assert_eq!(place.ask(&["answer", whose, "--allow"]).code, Some(6));
+    }
+}
+
+/// Covers: G9. A terminal that watches the parent shows what its subagent asks, and answers that.
+#[test]
+fn a_subagents_question_is_answered_from_a_watching_terminal() {
+    let place = with_scout(Place::new(SUBAGENT_ASKS));
+    let mut segno = Desk::play_at(&place, &["--model", "anthropic/demo", "give it"]);
+    segno.wait_for("Subagent scout: Run: echo one");
+    let mut attach = place.segno(&["attach"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut typed = attach.stdin.take().unwrap();
+    std::io::Write::write_all(&mut typed, b"/allow\n").unwrap();
+    segno.wait_for("allowed from elsewhere");
+    segno.ready();
+    std::io::Write::write_all(&mut typed, b"/quit\n").unwrap();
+    let watched: Ran = attach.wait_with_output().unwrap().into();
+    for part in ["? bash", ", subagent ", "(allowed)"] {
+        assert!(watched.out.contains(part), "{part}: {}", watched.out);
+    }
+    segno.send("\x04");
+    segno.exit_code();
+    assert_eq!(place.effects(), "one\n");
 }
 
 /// Covers: G8, G9, #43. Nobody has the session: the answer waits, the newest one counts, and whoever goes on

@@ -103,7 +103,10 @@ fn a_pause_is_told_once_and_says_what_ends_it() {
     for _ in 0..3 {
         watch.event(Event::Paused { reason: "no room left to write /x/log.jsonl" });
     }
-    watch.event(Event::Paused { reason: "something else" });
+    // What several subagents wait for comes in turns.
+    for reason in ["something else", "no room left to write /x/log.jsonl", "something else"] {
+        watch.event(Event::Paused { reason });
+    }
     watch.settle();
     screen.flush();
     let said = captured.text();

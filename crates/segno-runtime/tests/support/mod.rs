@@ -240,6 +240,7 @@ pub fn env(stop: &Stop) -> RunEnv<'static> {
         sleep: Arc::new(|_| Box::pin(std::future::ready(()))),
         stop: stop.clone(),
         inbox: None,
+        takes_late: false,
     }
 }
 
