@@ -47,7 +47,16 @@ pub enum FileFault {
     },
     /// The directory holds more files than are read.
     TooMany(usize),
-    /// A role without a front matter.
+    /// It is no text; not used.
+    NoText,
+    /// A role of whose front matter it is not certain what it says; not used.
+    Unclear {
+        /// Where, from 1.
+        line: usize,
+        /// What is the matter there.
+        why: String,
+    },
+    /// A role without a front matter; not used.
     NoFrontMatter,
     /// A role whose front matter is not closed; not used.
     OpenFrontMatter,
@@ -61,6 +70,16 @@ pub enum FileFault {
     NoSuchTool(String),
     /// A role that names the tool for subagents.
     StartsNone,
+    /// A role that names no tool where it names its tools.
+    NoTools,
+    /// A role that asks for a part of a tool.
+    PartOfATool(String),
+    /// A role that is to be kept from a part of a tool.
+    WholeTool(String),
+    /// A role with a way of asking for permission.
+    NotItsMode(String),
+    /// A role with a field that means nothing here.
+    UnknownField(String),
     /// A role whose model is not `PROVIDER/ID`.
     NotAModel(String),
     /// A role whose thinking level is none.
@@ -74,6 +93,14 @@ pub enum FileFault {
     },
 }
 
+impl FileFault {
+    /// The fact alone.
+    pub(crate) fn reason(&self) -> String {
+        let said = self.to_string();
+        said.strip_prefix("not used: ").map_or(said.clone(), str::to_owned)
+    }
+}
+
 impl fmt::Display for FileFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -85,8 +112,10 @@ impl fmt::Display for FileFault {
                 write!(f, "it is long: {left_out} of its {of} bytes were left out")
             }
             Self::TooMany(read) => write!(f, "only {read} of its files were read"),
+            Self::NoText => write!(f, "not used: it is no text"),
+            Self::Unclear { line, why } => write!(f, "not used: line {line}: {why}"),
             Self::NoFrontMatter => {
-                write!(f, "there is no front matter between two lines `---`")
+                write!(f, "not used: there is no front matter between two lines `---`")
             }
             Self::OpenFrontMatter => {
                 write!(f, "not used: its front matter has no second line `---`")
@@ -100,6 +129,15 @@ impl fmt::Display for FileFault {
             Self::StartsNone => {
                 write!(f, "subagents start no subagents: `task` is left out")
             }
+            Self::NoTools => write!(f, "it names no tool, and has none"),
+            Self::PartOfATool(name) => write!(f, "{name:?} is a part of a tool; it is left out"),
+            Self::WholeTool(name) => {
+                write!(f, "{name:?} is a part of a tool; all of it is kept from it")
+            }
+            Self::NotItsMode(mode) => {
+                write!(f, "`permissionMode: {mode}` means nothing here: the session's mode decides")
+            }
+            Self::UnknownField(name) => write!(f, "`{name}` means nothing here"),
             Self::NotAModel(given) => {
                 write!(f, "{given:?} is not PROVIDER/ID; it asks its parent's model")
             }

@@ -209,6 +209,11 @@ pub trait SessionStore: Send + Sync {
         parent: &SessionId,
     ) -> impl Future<Output = Result<Vec<ListedChild>, StoreError>> + Send;
 
+    /// Whether a session was deleted and can still be brought back.
+    fn is_trashed(&self, _id: &SessionId) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        async { Ok(false) }
+    }
+
     /// Copies `source` up to `point` into a new session with this header (its `origin` is filled in, its
     /// format is the source's), then sets the tip. The source is untouched and need not be free; one
     /// that this version may not append to is not copied either (G13).

@@ -239,6 +239,10 @@ impl<D: Disk> SessionStore for FileStore<D> {
         FileHeld::take(self.clone(), id)
     }
 
+    async fn is_trashed(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.is_trashed_now(id)
+    }
+
     async fn read(&self, id: &SessionId) -> Result<Snapshot, StoreError> {
         reading::snapshot(&self.log_file(id)?, id)
     }

@@ -51,6 +51,14 @@ impl<D: Disk> FileStore<D> {
         reading::snapshot(&LogFile::open(self, &self.in_trash(id), id)?, id)
     }
 
+    /// Whether a session is in the trash.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn is_trashed_now(&self, id: &SessionId) -> Result<bool, StoreError> {
+        exists(self.disk(), &self.in_trash(id).log())
+    }
+
     /// Moves a session back from the trash: a child below its parent, when that is there.
     ///
     /// # Errors
@@ -58,7 +66,7 @@ impl<D: Disk> FileStore<D> {
     /// id is, or a failing disk.
     pub fn restore(&self, id: &SessionId) -> Result<(), StoreError> {
         let dir = self.in_trash(id);
-        if !exists(self.disk(), &dir.log())? {
+        if !self.is_trashed_now(id)? {
             return Err(StoreError::NotFound(id.clone()));
         }
         let header = self.read_trashed(id).map(|snapshot| snapshot.header);

@@ -10,6 +10,7 @@ use super::{Boxed, Shown};
 use crate::tool::lock;
 use segno_runtime::{Progress, StopHandle, StopKind, ToolOutput};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -22,6 +23,8 @@ pub const MAX_BESIDE: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     children: Mutex<BTreeMap<String, Entry>>,
+    /// Places of those that are about to work; counted behind the lock of `children`.
+    kept: AtomicUsize,
     /// Counts ends.
     ended: watch::Sender<u64>,
     /// Why one of them waits, told again as long as it does.
@@ -33,6 +36,15 @@ struct Entry {
     stop: StopHandle,
     work: AbortHandle,
     output: Arc<Mutex<Option<ToolOutput>>>,
+}
+
+/// A place among those that may work at once, for one that is about to.
+pub(crate) struct Place<'a>(&'a Beside);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.kept.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Tells that the work is over, however it is.
@@ -59,6 +71,17 @@ impl Beside {
     /// How many work now.
     pub(crate) fn working(&self) -> usize {
         lock(&self.children).values().filter(|entry| !entry.has_ended()).count()
+    }
+
+    /// A place for one more; none when there is no room. To be kept until it has started.
+    pub(crate) fn place(&self) -> Option<Place<'_>> {
+        let children = lock(&self.children);
+        let working = children.values().filter(|entry| !entry.has_ended()).count();
+        if working + self.kept.load(Ordering::SeqCst) >= MAX_BESIDE {
+            return None;
+        }
+        self.kept.fetch_add(1, Ordering::SeqCst);
+        Some(Place(self))
     }
 
     /// Their handles.

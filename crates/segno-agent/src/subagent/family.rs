@@ -23,7 +23,7 @@ use segno_model::record::{
     UserMessage,
 };
 use segno_model::store::{
-    ForkPoint, HeldSession as _, Judged, LogOf, Scanned, SessionLog, SessionStore, Snapshot,
+    ForkPoint, HeldSession as _, Judged, Level, LogOf, Scanned, SessionLog, SessionStore, Snapshot,
     StoreError,
 };
 use segno_model::{Seq, SessionId};
@@ -151,8 +151,11 @@ impl<N: Nursery> Family<N> {
         (task, at): (Task, CallAt),
     ) -> Result<Prepared, Box<ToolOutput>> {
         let Some(role) = self.roles.get(name) else {
-            let sentence =
-                format!("There is no agent {name:?}. There are:{}", self.roles.described());
+            let lacks = match self.roles.why_not(name) {
+                Some(why) => format!("The agent {name} is not available: {why}."),
+                None => format!("There is no agent {name:?}."),
+            };
+            let sentence = format!("{lacks} There are:{}", self.roles.described());
             return Err(Box::new(told::rejected(at, None, "agent-missing", &sentence)));
         };
         let binding = Binding::of(parent, role);
@@ -214,7 +217,7 @@ impl<N: Nursery> Family<N> {
         let drift =
             self.compare(tools, Binding::address(parent, &launch.model), &launch, &found).await;
         judge(&drift, false, found.active.records.iter()).map_err(|(code, sentence)| {
-            Box::new(told::rejected(at, Some(child), &code, &sentence))
+            Box::new(told::rejected(at, Some(child), &code, &told::advised(&sentence)))
         })?;
         let attempt = attempt_id(at.seq, at.index);
         let drift = drift.iter().map(|drift| drift.code.to_owned()).collect();
@@ -275,7 +278,17 @@ impl<N: Nursery> Family<N> {
             return Ok((launch, owner.clone()));
         }
         let code = if store.read(child).await.is_ok() { "not-owned" } else { "not-found" };
-        Err((code.to_owned(), "there is none with this id in this session".to_owned()))
+        let nowhere = || "there is none with this id in this session".to_owned();
+        Err((code.to_owned(), self.taken_away(child).await.unwrap_or_else(nowhere)))
+    }
+
+    /// Why a child that is not there may be there again; none when nothing is left of it.
+    async fn taken_away(&self, child: &SessionId) -> Option<String> {
+        match self.nursery.store().is_trashed(child).await {
+            Ok(false) => None,
+            Ok(true) => Some(told::in_the_trash(child)),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// The children that there are, for one who named another.
@@ -302,8 +315,10 @@ impl<N: Nursery> Family<N> {
         let then = &launch::placed(then, found);
         let role = self.roles.get(&then.role.name);
         let can_be_asked = self.nursery.connect(&then.model, address.as_deref()).is_ok();
-        let specs =
-            role.map_or_else(|| tools.child_specs(&Role::general()), |r| tools.child_specs(r));
+        let specs = match role {
+            Some(role) => tools.child_specs(role),
+            None => tools.child_specs(&Role::instead_of(&then.tools)),
+        };
         let around = Grounds::of(&self.nursery, then).await.around;
         let place = grounds::today(&self.nursery, then, tools.cwd()).await;
         let mut now = launch::today(role, (can_be_asked, address), &around, &specs, place);
@@ -371,7 +386,7 @@ impl<N: Nursery> Family<N> {
         stop: &Stop,
     ) -> Result<Child<N>, Box<ToolOutput>> {
         let role = self.roles.get(&prepared.launch.role.name).cloned();
-        let role = role.unwrap_or_else(Role::general);
+        let role = role.unwrap_or_else(|| Role::instead_of(&prepared.launch.tools));
         let made = grounds::make(&self.nursery, &role, prepared, stop).await;
         let launch = made.map_err(|why| {
             let sentence = format!("The subagent was not started: {why}.");
@@ -390,13 +405,22 @@ impl<N: Nursery> Family<N> {
         let thinking = Binding::of(&parent, &role).thinking;
         let set = async {
             session.set_model(change).await?;
-            match thinking {
-                Some(level) => session.set_thinking(&level).await,
-                None => Ok(()),
+            if let Some(level) = thinking {
+                session.set_thinking(&level).await?;
             }
+            if prepared.task.background {
+                // Its call returns before it was asked anything, and says that it is there.
+                session.append(Vec::new(), Level::Synced).await?;
+            }
+            Ok(())
         };
-        set.await
-            .map_err(|e| Box::new(told::not_started(prepared, "write-failed", &e.to_string())))?;
+        set.await.map_err(|error: StoreError| {
+            let code = match &error {
+                StoreError::Exists(_) => "exists",
+                _ => "write-failed",
+            };
+            Box::new(told::not_started(prepared, code, &error.to_string()))
+        })?;
         Ok(self.agent(tools, session, &role, !prepared.task.background).await)
     }
 
@@ -467,9 +491,10 @@ impl<N: Nursery> Family<N> {
         let drift =
             self.compare(tools, Binding::address(&parent, &launch.model), &launch, &found).await;
         judge(&drift, false, found.active.records.iter())
-            .map_err(|(code, why)| refuse(&code, &why))?;
+            .map_err(|(code, why)| refuse(&code, &told::advised(&why)))?;
         let mut session = Session::resume(opened, self.nursery.world().clock);
-        let role = self.roles.get(&launch.role.name).cloned().unwrap_or_else(Role::general);
+        let role = self.roles.get(&launch.role.name).cloned();
+        let role = role.unwrap_or_else(|| Role::instead_of(&launch.tools));
         let thinking = Binding::of(&parent, &role).thinking;
         if let Some(level) = thinking.filter(|level| session.thinking() != Some(level)) {
             session.queue(Body::Thinking(segno_model::record::ThinkingChange { level }));

@@ -20,7 +20,7 @@ pub(crate) use beside::Beside;
 pub use beside::MAX_BESIDE;
 pub use family::Family;
 pub use kin::{ancestry, stand_ins};
-pub use role::{Role, Roles};
+pub use role::{Role, Roles, ToolSet};
 pub use task::MAX_TURNS;
 
 use crate::project::Project;

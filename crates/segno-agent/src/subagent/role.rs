@@ -1,12 +1,20 @@
 //! Roles: who a subagent can be.
 //!
-//! Responsible for: finding role files, reading them leniently, and saying what is wrong with them. A role
-//! chooses among what is there: fewer tools, another prompt. It grants nothing; the live permissions decide
-//! every call. Must not: start anything, or know a provider.
+//! Responsible for: finding role files, which of them are roles, and which names stand for none because their file
+//! cannot be used (`file` reads one, `front` its front matter, `tools` what it says of tools). A role chooses among
+//! what is there: fewer tools, another prompt. It grants nothing; the live permissions decide every call. Must
+//! not: start anything, or know a provider.
+
+mod file;
+mod front;
+mod tools;
+
+pub use tools::ToolSet;
 
 use crate::Surroundings;
 use crate::file_note::{FileFault, FileNote};
-use segno_model::record::{ModelRef, RoleFact};
+use file::Parsed;
+use segno_model::record::{ModelRef, RoleFact, ToolSource};
 use segno_model::sha256_hex;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -24,6 +32,9 @@ const MAX_FILES: usize = 200;
 /// How much of a description the model is told.
 const MAX_DESCRIPTION: usize = 300;
 
+/// How long a name may be, in characters.
+const MAX_NAME: usize = 64;
+
 /// What the general role is told.
 const GENERAL_PROMPT: &str = "You work on one task that another agent gives you. It sees nothing of what \
 you do but your last message, so put everything into that which it needs: what you found, what you \
@@ -36,8 +47,8 @@ pub struct Role {
     pub name: String,
     /// What it is for, for the model.
     pub description: String,
-    /// The tools that it has; all when none are named.
-    pub tools: Option<Vec<String>>,
+    /// The tools that it has.
+    pub tools: ToolSet,
     /// The model that it asks; the parent's when none is named.
     pub model: Option<ModelRef>,
     /// How much it thinks; as the parent when nothing is said.
@@ -57,7 +68,7 @@ impl Role {
         Self {
             name: GENERAL.to_owned(),
             description: "any task; it has all tools".to_owned(),
-            tools: None,
+            tools: ToolSet::default(),
             model: None,
             thinking: None,
             prompt: GENERAL_PROMPT.to_owned(),
@@ -80,11 +91,28 @@ impl Role {
         Surroundings { system, ..parents.clone() }
     }
 
+    /// What stands for the role of a child whose own is not there any more: with the tools that it was launched with
+    /// at most.
+    #[must_use]
+    pub fn instead_of(had: &[ToolSource]) -> Self {
+        let tools = ToolSet::only(had.iter().map(|tool| tool.name.clone()).collect());
+        Self { tools, ..Self::general() }
+    }
+
     /// Whether it has a tool of this name.
     #[must_use]
     pub fn has(&self, tool: &str) -> bool {
-        self.tools.as_ref().is_none_or(|tools| tools.iter().any(|own| own == tool))
+        self.tools.has(tool)
     }
+}
+
+/// A file that cannot be used as a role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Unavailable {
+    /// For the model.
+    why: String,
+    /// The file, when it was read: a later one does not stand in for what it keeps its role from.
+    keeps: Option<String>,
 }
 
 /// All roles of one place.
@@ -92,6 +120,8 @@ impl Role {
 pub struct Roles {
     /// By name.
     roles: BTreeMap<String, Role>,
+    /// The names that nobody can be called by, because of a file that cannot be used.
+    unavailable: BTreeMap<String, Unavailable>,
     /// What a person should know about their files.
     pub notes: Vec<FileNote>,
 }
@@ -99,7 +129,8 @@ pub struct Roles {
 impl Roles {
     /// Reads the roles of a project and of its user, the first one that has a name wins: the project's own, the
     /// user's own, and what the project keeps for Claude Code. What a project's links lead to outside of it is not
-    /// read: a role goes to the model's provider unasked. The general one is always there.
+    /// read: a role goes to the model's provider unasked. A file that was read and is none of a role has its name
+    /// all the same. The general one is there unless such a file has that name.
     #[must_use]
     pub fn load(root: &Path, user: Option<&Path>) -> Self {
         let mut roles = Self::default();
@@ -114,7 +145,9 @@ impl Roles {
                 roles.take_all(&directory, within);
             }
         }
-        roles.roles.entry(GENERAL.to_owned()).or_insert_with(Role::general);
+        if roles.file_with(GENERAL).is_none() {
+            roles.insert(Role::general());
+        }
         roles
     }
 
@@ -129,14 +162,33 @@ impl Roles {
         self.roles.values()
     }
 
-    /// One line per role, for the model.
+    /// Why nobody can be called by this name, when that is because of a file.
+    #[must_use]
+    pub fn why_not(&self, name: &str) -> Option<&str> {
+        self.unavailable.get(name).map(|unavailable| unavailable.why.as_str())
+    }
+
+    /// One line per role, for the model; and one per role that cannot be used.
     #[must_use]
     pub fn described(&self) -> String {
         let line = |role: &Role| {
             let end = role.description.floor_char_boundary(MAX_DESCRIPTION);
             format!("\n- {}: {}", role.name, role.description[..end].replace('\n', " "))
         };
-        self.iter().map(line).collect()
+        let lacking = self.unavailable.iter();
+        let lacking = lacking.map(|(name, u)| format!("\n- {name}: not available: {}", u.why));
+        self.iter().map(line).chain(lacking).collect()
+    }
+
+    /// The file that has this name.
+    fn file_with(&self, name: &str) -> Option<String> {
+        let lacking = || self.unavailable.get(name).and_then(|u| u.keeps.clone());
+        self.roles.get(name).map(|role| role.source.clone()).or_else(lacking)
+    }
+
+    fn insert(&mut self, role: Role) {
+        self.unavailable.remove(&role.name);
+        self.roles.insert(role.name.clone(), role);
     }
 
     fn take_all(&mut self, directory: &Path, within: Option<&Path>) {
@@ -158,20 +210,30 @@ impl Roles {
     }
 
     fn take(&mut self, path: &Path, within: Option<&Path>) {
-        let mut faults = Vec::new();
-        match read(path, within).and_then(|bytes| parse(path, &bytes, &mut faults)) {
-            Ok(role) => match self.roles.get(&role.name) {
-                Some(first) => {
-                    let (name, first) = (role.name, first.source.clone());
-                    faults = vec![FileFault::Second { name, first }];
-                }
-                None => {
-                    self.roles.insert(role.name.clone(), role);
-                }
-            },
-            Err(fault) => faults.push(fault),
+        let bytes = match read(path, within) {
+            Ok(bytes) => bytes,
+            Err(fault) => {
+                self.lack(file::stem(path), "its file cannot be read here".to_owned(), None);
+                return self.notes.push(FileNote::new(path, fault));
+            }
+        };
+        let Parsed { name, role, mut notes } = file::parse(path, &bytes);
+        match (self.file_with(&name), role) {
+            (Some(first), _) => notes = vec![FileFault::Second { name, first }],
+            (None, Ok(role)) => self.insert(role),
+            (None, Err(fault)) => {
+                let why = format!("its file is no role ({})", fault.reason());
+                self.lack(name, why, Some(path.display().to_string()));
+                notes = vec![fault];
+            }
         }
-        self.notes.extend(faults.into_iter().map(|fault| FileNote::new(path, fault)));
+        self.notes.extend(notes.into_iter().map(|fault| FileNote::new(path, fault)));
+    }
+
+    fn lack(&mut self, name: String, why: String, keeps: Option<String>) {
+        if file::is_name(&name) && !self.roles.contains_key(&name) {
+            self.unavailable.insert(name, Unavailable { why, keeps });
+        }
     }
 }
 
@@ -205,256 +267,43 @@ fn read(path: &Path, within: Option<&Path>) -> Result<Vec<u8>, FileFault> {
     std::fs::read(&real).map_err(unreadable)
 }
 
-/// A role from its file, or why it is none; what else is wrong with it is added to `notes`.
-fn parse(path: &Path, bytes: &[u8], notes: &mut Vec<FileFault>) -> Result<Role, FileFault> {
-    let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let (front, body) = split(text)?;
-    if front.is_none() {
-        notes.push(FileFault::NoFrontMatter);
-    }
-    let mut fields = fields(front.unwrap_or_default());
-    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    let name = fields.remove("name").map(|f| f.text()).filter(|n| !n.is_empty()).unwrap_or(stem);
-    if !is_name(&name) {
-        return Err(FileFault::BadName(name));
-    }
-    if body.trim().is_empty() {
-        return Err(FileFault::NoPrompt);
-    }
-    let description = fields.remove("description").map(|f| f.text()).unwrap_or_default();
-    if description.is_empty() {
-        notes.push(FileFault::NoDescription);
-    }
-    Ok(Role {
-        tools: fields.remove("tools").map(|f| tools(&f.list(), notes)),
-        model: fields.remove("model").and_then(|f| model(&f.text(), notes)),
-        thinking: fields.remove("thinking").and_then(|f| thinking(&f.text(), notes)),
-        name,
-        description,
-        prompt: body.trim().to_owned(),
-        source: path.display().to_string(),
-        sha256: sha256_hex(bytes),
-    })
-}
-
-fn is_name(name: &str) -> bool {
-    let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
-    (1..=64).contains(&name.chars().count()) && name.chars().all(fits)
-}
-
-/// What stands between two lines `---` at the beginning, and what follows.
-fn split(text: &str) -> Result<(Option<&str>, &str), FileFault> {
-    let Some(rest) = text.strip_prefix("---\n") else { return Ok((None, text)) };
-    if let Some(body) = rest.strip_prefix("---\n") {
-        return Ok((Some(""), body));
-    }
-    match rest.split_once("\n---\n") {
-        Some((front, body)) => Ok((Some(front), body)),
-        None => match rest.strip_suffix("\n---") {
-            Some(front) => Ok((Some(front), "")),
-            None => Err(FileFault::OpenFrontMatter),
-        },
-    }
-}
-
-/// A value of the front matter: the text behind its colon, and the indented lines below it.
-#[derive(Debug, Default)]
-struct Field {
-    first: String,
-    below: Vec<String>,
-}
-
-impl Field {
-    /// As one text; the marks of a folded or a literal block are left out.
-    fn text(&self) -> String {
-        let first = self.first.as_str();
-        let block = matches!(first, "|" | ">" | "|-" | ">-" | "|+" | ">+");
-        let own = if block { "" } else { first };
-        let mut lines = vec![own];
-        lines.extend(self.below.iter().map(|line| line.trim()));
-        let separator = if first.starts_with('|') { "\n" } else { " " };
-        unquoted(lines.join(separator).trim()).to_owned()
-    }
-
-    /// As a list: `a, b`, `[a, b]`, or lines that begin with a dash.
-    fn list(&self) -> Vec<String> {
-        let inner = self.first.trim_start_matches('[').trim_end_matches(']');
-        let below = self.below.iter().map(|line| line.trim().trim_start_matches('-'));
-        let all = inner.split(',').chain(below).map(|item| unquoted(item.trim()).to_owned());
-        all.filter(|item| !item.is_empty()).collect()
-    }
-}
-
-/// The fields of a front matter, as far as it is of the plain kind; what is not is passed over.
-fn fields(front: &str) -> BTreeMap<String, Field> {
-    let mut fields: BTreeMap<String, Field> = BTreeMap::new();
-    let mut newest: Option<String> = None;
-    for line in front.lines().filter(|line| !line.trim_start().starts_with('#')) {
-        let indented = line.starts_with([' ', '\t', '-']);
-        match (indented, line.split_once(':'), &newest) {
-            (false, Some((key, value)), _) => {
-                let key = key.trim().to_ascii_lowercase();
-                let field = Field { first: value.trim().to_owned(), below: Vec::new() };
-                fields.entry(key.clone()).or_insert(field);
-                newest = Some(key);
-            }
-            (true, _, Some(key)) => {
-                if let Some(field) = fields.get_mut(key) {
-                    field.below.push(line.to_owned());
-                }
-            }
-            _ => {}
-        }
-    }
-    fields
-}
-
-fn unquoted(text: &str) -> &str {
-    let inner = |quote: char| text.strip_prefix(quote).and_then(|t| t.strip_suffix(quote));
-    inner('"').or_else(|| inner('\'')).unwrap_or(text)
-}
-
-/// Tools by our names; Claude Code's are understood.
-fn tools(given: &[String], notes: &mut Vec<FileFault>) -> Vec<String> {
-    const OURS: &[&str] =
-        &["read", "write", "edit", "bash", "grep", "find", "ls", "todo", "background"];
-    let mut tools = Vec::new();
-    for name in given {
-        let ours = match name.as_str() {
-            "Glob" => "find",
-            "LS" => "ls",
-            "TodoWrite" => "todo",
-            "MultiEdit" => "edit",
-            "BashOutput" | "KillShell" => "background",
-            other => other,
-        };
-        let lower = ours.to_ascii_lowercase();
-        if OURS.contains(&lower.as_str()) {
-            tools.push(lower);
-        } else if crate::mcp::is_external(ours) {
-            tools.push(ours.to_owned());
-        } else if lower == "task" || lower == "agent" {
-            notes.push(FileFault::StartsNone);
-        } else {
-            notes.push(FileFault::NoSuchTool(name.clone()));
-        }
-    }
-    tools.sort();
-    tools.dedup();
-    tools
-}
-
-fn model(given: &str, notes: &mut Vec<FileFault>) -> Option<ModelRef> {
-    if given.is_empty() || given == "inherit" {
-        return None;
-    }
-    match given.split_once('/') {
-        Some((provider, id)) if !id.is_empty() && !provider.is_empty() => {
-            Some(ModelRef::new(provider, id))
-        }
-        _ => {
-            notes.push(FileFault::NotAModel(given.to_owned()));
-            None
-        }
-    }
-}
-
-fn thinking(given: &str, notes: &mut Vec<FileFault>) -> Option<String> {
-    if matches!(given, "off" | "minimal" | "low" | "medium" | "high") {
-        return Some(given.to_owned());
-    }
-    notes.push(FileFault::NotALevel(given.to_owned()));
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn role(text: &str) -> (Option<Role>, String) {
-        let mut faults = Vec::new();
-        let path = Path::new("/p/.segno/agents/scout.md");
-        let role = parse(path, text.as_bytes(), &mut faults);
-        let notes = faults.iter().chain(role.as_ref().err()).map(ToString::to_string);
-        let notes = notes.collect::<Vec<_>>().join("; ");
-        (role.ok(), notes)
-    }
-
+    /// Covers: G17. A file that is no role has its name: neither one behind it nor the one with all tools stands in for
+    /// it, and the model is told why it is not there.
     #[test]
-    fn a_role_is_its_front_matter_and_its_body() {
-        let text = "---\nname: scout\ndescription: looks around\ntools: read, grep\nmodel: anthropic/claude-x\nthinking: low\n---\n\nLook.\n";
-        let (role, notes) = role(text);
-        let expected = Role {
-            name: "scout".into(),
-            description: "looks around".into(),
-            tools: Some(vec!["grep".into(), "read".into()]),
-            model: Some(ModelRef::new("anthropic", "claude-x")),
-            thinking: Some("low".into()),
-            prompt: "Look.".into(),
-            source: "/p/.segno/agents/scout.md".into(),
-            sha256: sha256_hex(text.as_bytes()),
+    fn a_file_that_cannot_be_used_has_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |at: &str, text: &str| {
+            let path = dir.path().join(at);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
         };
-        assert_eq!((role, notes.as_str()), (Some(expected), ""));
-    }
-
-    /// What other agents' files look like is understood; what cannot be is said.
-    #[test]
-    fn other_shapes_are_read_leniently() {
-        let tools = |text: &str| {
-            let (role, notes) = role(&format!("---\ndescription: d\n{text}\n---\nbody"));
-            (role.unwrap().tools.map(|tools| tools.join(" ")), notes)
-        };
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(tools("tools: Read, Glob, TodoWrite"), (some("find read todo"), String::new()));
-        assert_eq!(tools("tools: [\"Read\", 'LS']"), (some("ls read"), String::new()));
-        assert_eq!(tools("tools:\n  - Read\n  - Bash"), (some("bash read"), String::new()));
-        assert_eq!(
-            tools("tools:\n- Read\n- mcp__box__look"),
-            (some("mcp__box__look read"), String::new())
-        );
-        assert_eq!(tools("colour: green"), (None, String::new()));
-        assert_eq!(tools("tools: Read, Dance").1, "there is no tool \"Dance\"; it is left out");
-        assert_eq!(tools("tools: Task").0, some(""));
-        let described =
-            |text: &str| role(&format!("---\n{text}\n---\nbody")).0.unwrap().description;
-        assert_eq!(described("description: >\n  looks\n  around"), "looks around");
-        assert_eq!(described("description: \"a: b\""), "a: b");
-        assert_eq!(described("description: a: b"), "a: b");
-    }
-
-    #[test]
-    fn what_is_wrong_is_said() {
-        let cases = [
-            (
-                "body",
-                true,
-                "there is no front matter between two lines `---`; it has no description, so the model does not know what it is for",
-            ),
-            ("---\nname: a/b\n---\nbody", false, "not used: \"a/b\" is no name"),
-            ("---\nname: a\ndescription: d\n---\n \n", false, "not used: it has no prompt"),
-            (
-                "---\nname: a\ndescription: d\nbody",
-                false,
-                "not used: its front matter has no second line `---`",
-            ),
-            (
-                "---\nname: a\ndescription: d\nmodel: sonnet\n---\nb",
-                true,
-                "\"sonnet\" is not PROVIDER/ID; it asks its parent's model",
-            ),
-            ("---\nname: a\ndescription: d\nmodel: inherit\n---\nb", true, ""),
-            (
-                "---\nname: a\ndescription: d\nthinking: deeply\n---\nb",
-                true,
-                "\"deeply\" is no thinking level; it thinks as its parent",
-            ),
+        write("root/.segno/agents/a.md", "---\nname: guard\n  tools: read\n---\none");
+        write("root/.segno/agents/general.md", "---\ndescription: d\n---\n");
+        write("user/guard.md", "---\nname: guard\ndescription: d\n---\ntwo");
+        write("root/.claude/agents/c.md", "\0");
+        let roles = Roles::load(&dir.path().join("root"), Some(&dir.path().join("user")));
+        assert_eq!(roles.iter().count(), 0, "{roles:?}");
+        let expected = [
+            "c: not available: its file is no role (it is no text)",
+            "general: not available: its file is no role (it has no prompt)",
+            "guard: not available: its file is no role (line 3: it is indented, and belongs to nothing)",
         ];
-        for (text, is_role, expected) in cases {
-            let (role, notes) = role(text);
-            assert_eq!((role.is_some(), notes.as_str()), (is_role, expected), "{text}");
+        assert_eq!(roles.described().trim().split("\n- ").count(), 3);
+        for line in expected {
+            assert!(roles.described().contains(&format!("\n- {line}")), "{}", roles.described());
         }
-        assert_eq!(role("body").0.unwrap().name, "scout");
+        let notes = roles.notes.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(notes.len(), 4, "{notes:?}");
+        assert!(
+            notes.iter().any(|n| n.contains("user/guard.md: not used: the role guard is that of "))
+        );
+        write("root/.segno/agents/a.md", "---\nname: guard\ntools: read\n---\none");
+        let roles = Roles::load(&dir.path().join("root"), None);
+        assert!(roles.get("guard").is_some_and(|role| role.has("read") && !role.has("bash")));
     }
 
     #[test]

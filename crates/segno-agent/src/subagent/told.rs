@@ -243,9 +243,18 @@ pub(super) fn not_owned(child: &SessionId, owner: &SessionId) -> String {
 pub(super) fn drifted(refusals: &[&Drift]) -> (String, String) {
     let codes: Vec<&str> = refusals.iter().map(|drift| drift.code).collect();
     let sentences: Vec<&str> = refusals.iter().map(|drift| drift.sentence.as_str()).collect();
-    let advice = "Start a new subagent instead, and tell it what it needs to know.";
-    let sentence = format!("The subagent is not continued. {}. {advice}", sentences.join("; "));
+    let sentence = format!("The subagent is not continued. {}.", sentences.join("; "));
     (codes.join(","), sentence)
+}
+
+/// The same for the model, which can do without this one.
+pub(super) fn advised(sentence: &str) -> String {
+    format!("{sentence} Start a new subagent instead, and tell it what it needs to know.")
+}
+
+/// Why nobody can tell what became of a child that was deleted, and how that can be told again.
+pub(super) fn in_the_trash(child: &SessionId) -> String {
+    format!("it was moved to the trash, and `segno trash restore {child}` brings it back")
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub use workspace::Place;
 use crate::mcp::{self, Servers};
 use crate::permission::command::judge;
 use crate::permission::{CommandWish, Decision, Mode, Offers, PrefixRule, Wish, refusal};
-use crate::subagent::{ChildAsker, Family, Nursery, Role};
+use crate::subagent::{ChildAsker, Family, Nursery, Role, ToolSet};
 pub(crate) use change::Old;
 use change::{Change, Temps};
 pub(crate) use cut::cut_text;
@@ -149,8 +149,8 @@ pub struct Toolbox {
     edits: Arc<Edits>,
     external: External,
     tasks: Tasks,
-    /// The only tools that there are; all when none are named.
-    only: Option<Vec<String>>,
+    /// The only tools that there are.
+    only: ToolSet,
     shared: Shared,
 }
 
@@ -186,7 +186,7 @@ impl Toolbox {
             external: External::new(config.servers),
             edits: Arc::new(Edits::new(Temps::new(&session, &host), FileLocks::new(config.locks))),
             tasks: Tasks::default(),
-            only: None,
+            only: ToolSet::default(),
             shared,
         }
     }
@@ -205,9 +205,9 @@ impl Toolbox {
         Self { workspace: Arc::new(workspace), ..self }
     }
 
-    /// With these tools only; with all when none are named.
+    /// With these tools only.
     #[must_use]
-    pub fn with_only(self, only: Option<Vec<String>>) -> Self {
+    pub fn with_only(self, only: ToolSet) -> Self {
         Self { only, ..self }
     }
 
@@ -260,8 +260,7 @@ impl Toolbox {
 
     /// Whether there is a tool of this name here, as far as roles go.
     fn has(&self, name: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.iter().any(|tool| tool == name))
-            && (name != task::NAME || self.tasks.is_there())
+        self.only.has(name) && (name != task::NAME || self.tasks.is_there())
     }
 
     /// Somebody goes on in this process when a run has ended: it does not wait for subagents in the background.

@@ -158,10 +158,10 @@ impl Tasks {
         tools: &Toolbox,
         prepared: Prepared,
     ) -> ToolOutput {
-        if self.beside.working() >= MAX_BESIDE {
+        let Some(_place) = self.beside.place() else {
             let why = format!("{MAX_BESIDE} subagents work in the background already");
             return crate::subagent::not_started(&prepared, "too-many", &why);
-        }
+        };
         let (handle, started) = (prepared.handle(), crate::subagent::started(&prepared));
         let (asked, stop) = StopHandle::new();
         match Arc::clone(family).begin(tools, prepared, stop, self.beside.shown()).await {

@@ -4,7 +4,7 @@
 //! one step fails or is stopped. Must not: touch a worktree or a branch that was there before.
 
 use super::plan::{Planned, Refusal, git_dir, refusal};
-use super::{Note, Worktrees};
+use super::{Note, UNFINISHED, Worktrees};
 use crate::git;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -82,9 +82,11 @@ impl Worktrees {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let text = serde_json::to_string(note).map_err(io::Error::other)?;
         let path = self.note_path(&note.child);
-        let temp = path.with_extension("new");
+        let temp = path.with_extension(UNFINISHED);
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
+        // As long as it is locked, somebody is at it.
+        file.lock()?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&temp, &path)?;

@@ -56,6 +56,9 @@ pub struct Note {
     pub worktree: Worktree,
 }
 
+/// How the name of a note ends that is not whole yet.
+const UNFINISHED: &str = "new";
+
 /// All notes, by child; and what could not be read as one, with why.
 pub type Notes = (Vec<Note>, Vec<(PathBuf, String)>);
 
@@ -118,12 +121,17 @@ impl Worktrees {
         let (mut notes, mut odd) = (Vec::new(), Vec::new());
         for entry in entries {
             let path = entry?.path();
-            if path.extension().is_none_or(|end| end != "json") {
-                continue;
-            }
-            match self.note_at(&path) {
-                Ok(note) => notes.push(note),
-                Err(why) => odd.push((path, why)),
+            match path.extension().and_then(|end| end.to_str()) {
+                Some("json") => match self.note_at(&path) {
+                    Ok(note) => notes.push(note),
+                    Err(why) => odd.push((path, why)),
+                },
+                Some(UNFINISHED) => {
+                    let why =
+                        "whoever wrote this note died meanwhile; `segno worktree prune` removes it";
+                    odd.push((path, why.to_owned()));
+                }
+                _ => {}
             }
         }
         notes.sort_by(|a, b| a.child.cmp(&b.child));

@@ -4,9 +4,10 @@
 //! leaves listed. Must not: remove what holds work, or force git.
 
 use super::plan::git_dir;
-use super::{Note, State, Work, Worktrees};
+use super::{Note, State, UNFINISHED, Work, Worktrees};
 use crate::git;
-use std::path::Path;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
 
 /// Why a worktree stays.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +36,38 @@ impl Work {
 }
 
 impl Worktrees {
+    /// The notes that were never finished: nothing was made yet when their writers died.
+    ///
+    /// # Errors
+    /// When the directory is there and cannot be read.
+    pub fn unfinished_notes(&self) -> std::io::Result<Vec<PathBuf>> {
+        let unfinished = |path: &PathBuf| path.extension().is_some_and(|end| end == UNFINISHED);
+        let odd = self.notes()?.1.into_iter().map(|(path, _)| path);
+        let mut paths: Vec<_> = odd.filter(unfinished).collect();
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// Removes one of them, unless somebody is at it.
+    ///
+    /// # Errors
+    /// Why it stays.
+    pub fn remove_unfinished(&self, path: &Path) -> Result<(), Kept> {
+        let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        let file = match File::open(path) {
+            Err(error) if gone(&error) => return Ok(()),
+            file => file.map_err(|error| Kept(error.to_string()))?,
+        };
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => Kept("somebody is at work on it".to_owned()),
+            TryLockError::Error(error) => Kept(error.to_string()),
+        })?;
+        match std::fs::remove_file(path) {
+            Err(error) if !gone(&error) => Err(Kept(error.to_string())),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes a worktree that was found to hold nothing, with its branch and its note. Nobody may be at work in
     /// it. `ignored` as for [`Work::is_removable`].
     ///

@@ -209,6 +209,19 @@ async fn a_child_in_the_background_asks_nobody() {
     assert_eq!(scene.attempts().await[0].status, AttemptStatus::Completed);
 }
 
+/// Whoever is named as working in the background is there.
+async fn are_there(scene: &Scene, label: &str) {
+    if scene.store.log_bytes(&parent_id()).is_none() {
+        return;
+    }
+    for result in scene.results().await {
+        let Some((_, named)) = result.split_once("works in the background, id ") else { continue };
+        let id = named.split('.').next().unwrap_or_default();
+        let child = segno_model::SessionId::parse(id).unwrap();
+        assert!(scene.store.read(&child).await.is_ok(), "{label}: {child} is not there");
+    }
+}
+
 /// Killed at any step, with and without power: each end is told once, and as the child's log says. Covers: G6, G7,
 /// G8, SD1, #142.
 #[tokio::test]
@@ -223,6 +236,7 @@ async fn a_kill_at_any_step_tells_each_end_once() {
                 (false, _) => parent(seen),
             });
             let (scene, dead) = killed(scene, "go", polls, power).await;
+            are_there(&scene, &label).await;
             taken_up(&scene, &label).await;
             if let Some(mut agent) = scene.resume().await {
                 scene.ask(&mut agent, "and?").await;

@@ -6,17 +6,19 @@
 use super::Workplace;
 use crate::args::RelocateArgs;
 use crate::error::{CliError, ExitCode};
-use crate::terminal::{Screen, Text, Tone};
+use crate::terminal::{Screen, Text, Tone, clean};
 use segno_agent::project::Project;
 use segno_model::Body;
 use segno_model::batch::Draft;
+use segno_model::child::parse_launch;
 use segno_model::record::Environment;
 use segno_model::store::{Level, SessionLog as _};
 
 /// Records where a session's project is now.
 ///
 /// # Errors
-/// When the session is not found or cannot be written, or the directory is not there.
+/// When the session is not found or cannot be written, the directory is not there, or the session is a subagent whose
+/// place is its worktree.
 pub async fn relocate(
     args: &RelocateArgs,
     place: &Workplace,
@@ -34,6 +36,14 @@ pub async fn relocate(
     }
     let project = Project::look(&directory).await;
     let mut log = place.stores.open(&id).await?.log;
+    let launch = log.header().launch.as_ref().and_then(|launch| parse_launch(launch).ok());
+    if let Some(worktree) = launch.and_then(|launch| launch.worktree) {
+        let text =
+            format!("{id} is a subagent with a worktree of its own, and works nowhere else.");
+        return Err(CliError::failed(&text)
+            .because(format!("its worktree is {}", clean::line(&worktree.path)))
+            .next(format!("`segno resume {id}` says what is wrong with it, and what helps.")));
+    }
     let known =
         log.state().in_force.project.clone().unwrap_or_else(|| log.header().project.clone());
     if known == project.facts {

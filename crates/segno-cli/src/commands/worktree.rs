@@ -131,11 +131,13 @@ pub fn of_session(place: &Workplace, session: &SessionId) -> usize {
 }
 
 fn notes(worktrees: &Worktrees) -> Result<Notes, CliError> {
-    worktrees.notes().map_err(|error| {
-        CliError::failed("The worktrees cannot be listed.")
-            .because(error)
-            .next("Look at the permissions of that directory.")
-    })
+    worktrees.notes().map_err(|error| cannot_be_listed(&error))
+}
+
+fn cannot_be_listed(error: &std::io::Error) -> CliError {
+    CliError::failed("The worktrees cannot be listed.")
+        .because(error)
+        .next("Look at the permissions of that directory.")
 }
 
 /// The one that is meant.

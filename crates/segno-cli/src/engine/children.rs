@@ -3,6 +3,7 @@
 //! Responsible for: putting store, providers and surroundings together for the children of a session, as the
 //! engine does for the session itself. Must not: decide anything about a child.
 
+use super::advice::{self, Refused};
 use super::{Engine, ModelChoice, around, world};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
@@ -15,7 +16,7 @@ use segno_agent::worktree::Worktrees;
 use segno_agent::{Surroundings, World};
 use segno_model::SessionId;
 use segno_model::child::drift::refusals;
-use segno_model::child::parent_of;
+use segno_model::child::{parent_of, parse_launch};
 use segno_model::compaction::{Settings, Window};
 use segno_model::record::ModelRef;
 use segno_model::store::SessionStore as _;
@@ -129,6 +130,7 @@ impl Engine {
         let Some(parent) = parent_of(&header) else { return Ok(Vec::new()) };
         let cwd = header.launch.as_ref().and_then(|l| l.get("cwd")?.as_str().map(PathBuf::from));
         let in_worktree = header.launch.as_ref().is_some_and(|l| l.get("worktree").is_some());
+        let launch = header.launch.as_ref().and_then(|launch| parse_launch(launch).ok());
         let moved = moved.filter(|_| !in_worktree).map(|project| PathBuf::from(project.cwd));
         if let Some(cwd) = moved.or(cwd).filter(|cwd| cwd.is_dir() && *cwd != self.cwd) {
             self.move_to(cwd).await;
@@ -140,12 +142,8 @@ impl Engine {
         let tools = self.toolbox(&parent, unused, Mode::ReadOnly, None);
         let reviewed = self.family(&parent).review(&tools, id, (allow, base_url)).await;
         let drift = reviewed.map_err(|(codes, sentence)| {
-            let next = match codes.contains("cwd-missing") || codes.contains("cwd-not-directory") {
-                true => format!("`segno relocate {id} DIR` gives it another directory."),
-                false => format!(
-                    "`segno show {id}` reads it; `segno resume {id} --allow-drift` goes on where that may be allowed."
-                ),
-            };
+            let worktree = launch.as_ref().and_then(|launch| launch.worktree.as_ref());
+            let next = advice::next(&codes, &Refused { child: id, parent: &parent, worktree });
             CliError::new(ExitCode::Failed, "The subagent is not what it was.")
                 .because(format!("{sentence} ({codes})"))
                 .next(next)
@@ -174,10 +172,11 @@ impl Engine {
         Ok(Project::look(&cwd).await.root.unwrap_or(cwd))
     }
 
-    /// The role of a session that is a child; the general one when it is not there any more.
+    /// The role of a session that is a child; when that is not there any more, one with the tools that it had.
     pub(super) fn role_of(&self, launch: &serde_json::Value) -> Role {
-        let name = launch.pointer("/role/name").and_then(serde_json::Value::as_str);
-        let role = name.and_then(|name| self.roles().get(name).cloned());
-        role.unwrap_or_else(Role::general)
+        let launch = parse_launch(launch).ok();
+        let named = launch.as_ref().and_then(|l| self.roles().get(&l.role.name).cloned());
+        let had = launch.map(|launch| launch.tools).unwrap_or_default();
+        named.unwrap_or_else(|| Role::instead_of(&had))
     }
 }

@@ -49,6 +49,16 @@ fn next(fault: &FileFault) -> &'static str {
         FileFault::TooMany(_) => "Move those that nobody calls elsewhere.",
         FileFault::NoFrontMatter => "Put `---`, `description: …` and `---` in front of its prompt.",
         FileFault::OpenFrontMatter => "Put a line `---` behind the last field.",
+        FileFault::NoText => "Write it as a text in UTF-8, or give it another ending than .md.",
+        FileFault::Unclear { .. } => {
+            "Write each field as `field: value` at the beginning of a line; until then nobody is called by it."
+        }
+        FileFault::NoTools | FileFault::PartOfATool(_) => {
+            "Name whole tools in `tools:`, or leave it out for all."
+        }
+        FileFault::WholeTool(_) => "Name whole tools in `disallowedTools:`.",
+        FileFault::NotItsMode(_) => "Take it out; `permissionMode: plan` alone is understood.",
+        FileFault::UnknownField(_) => "Take it out, or leave it to the agent that it is for.",
         FileFault::BadName(_) => {
             "Name it with letters, digits, - and _, in `name:` or by its file."
         }

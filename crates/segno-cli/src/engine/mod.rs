@@ -3,6 +3,7 @@
 //! Responsible for: putting store, model, tools and surroundings together for `run` and interactive
 //! sessions, the same way for both. Must not: print, or hold any rule about records.
 
+mod advice;
 pub mod aside;
 mod children;
 mod file_notes;

@@ -277,6 +277,18 @@ async fn prepared(workload: &Workload, cwd: &Path) -> SimDisk {
     states.nth(states.total() - 1)
 }
 
+/// Whoever works in the background as far as the parent knows has a log.
+async fn are_there(process: &Process) -> Result<(), String> {
+    let Ok(parent) = process.store.read(&parent_id()).await else { return Ok(()) };
+    for open in &parent.state.in_force.open_background {
+        let child = open.handle.split('.').next().unwrap_or_default();
+        let child = SessionId::parse(child).map_err(|e| e.to_string())?;
+        let found = process.store.read(&child).await;
+        found.map_err(|e| format!("{child} is said to work in the background: {e}"))?;
+    }
+    Ok(())
+}
+
 /// What must hold after power was lost, whenever that was.
 async fn judge(disk: &SimDisk, cwd: &Path) -> Result<(), String> {
     let process = Process::on(disk, cwd);
@@ -284,6 +296,7 @@ async fn judge(disk: &SimDisk, cwd: &Path) -> Result<(), String> {
         return Ok(());
     }
     let begun = process.children();
+    are_there(&process).await?;
     process.take_up().await?;
     // Recovery asks a child's model only for what the parent's model calls anew.
     for words in ["and?", "and now?"] {

@@ -13,6 +13,11 @@ const ROLES: &[(&str, &str, &str)] = &[
         "---\nname: open\nbody",
         "not used: its front matter has no second line `---`. Put a line",
     ),
+    (
+        "odd.md",
+        "---\ndescription: d\n  tools: read\n---\nbody",
+        "not used: line 3: it is indented, and belongs to nothing. Write each field",
+    ),
     ("name.md", "---\nname: a/b\n---\nbody", "not used: \"a/b\" is no name. Name it with letters"),
     ("empty.md", "---\ndescription: d\n---\n", "not used: it has no prompt. Write what"),
     (

@@ -40,6 +40,10 @@ rule parent gives
   when last user
   when prompt contains "give"
   call task {{"agent": "scout", "prompt": "write it"}}
+rule parent gives beside
+  when last user
+  when prompt contains "beside"
+  call task {{"agent": "scout", "prompt": "write it", "background": true}}
 rule parent goes on
   when last user
   when prompt line "again " capture id until line
@@ -119,6 +123,38 @@ fn a_child_killed_in_mid_work_is_found_and_continued() {
         let effects = std::fs::read_to_string(place.file("effects")).unwrap_or_default();
         assert_eq!(effects, if fault.is_empty() { "one\n" } else { "" });
         assert_eq!(place.server.violations(), []);
+    }
+}
+
+/// A child that was deleted before its end was told, in front or in the background: nobody is told that it never
+/// started, nothing is made in its place, and it comes back and goes on. Covers: G7, #142.
+#[test]
+fn a_child_in_the_trash_is_told_of_and_comes_back() {
+    for words in ["give it", "beside"] {
+        let place = place("fault hang after 3 events", "");
+        let mut run = place.run(&["--permission", "all", words]).spawn().unwrap();
+        until_hanging(&place, &mut run);
+        signal(&run, Signal::KILL);
+        run.wait().unwrap();
+        let id = children(&place).remove(0).id;
+        let done = |args: &[&str]| {
+            let ran: Ran = place.segno(args).output().unwrap().into();
+            assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        };
+        done(&["delete", id.as_str(), "--yes"]);
+        let ran = place.done(&["--permission", "all", "--continue", "and?"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!((statuses(&place), children(&place).len()), (vec![AttemptStatus::Unknown], 0));
+        let restore = format!("`segno trash restore {id}` brings it back");
+        let records = place.records();
+        let lines = records.iter().map(|record| String::from_utf8_lossy(&record.line));
+        let story = lines.collect::<Vec<_>>().join("\n");
+        assert!(story.contains(&restore) && !story.contains("never started"), "{story}");
+        let refused = place.done(&["--permission", "all", "--continue", &format!("again {id}")]);
+        assert!(refused.out.contains("it was moved to the trash"), "{refused:?}");
+        done(&["trash", "restore", id.as_str()]);
+        let ran = place.done(&["--permission", "all", "--continue", &format!("again {id}")]);
+        assert!(ran.out.contains("Told: Second words."), "{ran:?}");
     }
 }
 

@@ -108,6 +108,62 @@ fn what_a_subagent_did_is_seen_merged_and_pruned() {
     assert!(resumed.code == Some(1) && resumed.err.contains("worktree-missing"), "{resumed:?}");
 }
 
+/// A refusal says what brings a worktree back, which does, and offers nothing that would not.
+#[test]
+fn a_refusal_says_what_brings_a_worktree_back() {
+    let place = place();
+    let (child, path, _) = listed(&place);
+    let repository = json(&place, &["list", "--json"])["worktrees"][0]["repository"].clone();
+    let (url, project) = (place.server.url(), place.file(""));
+    let (at, branch) = (path.display().to_string(), format!("segno/{child}"));
+    let resume = ["resume", &child, "--permission", "all", "--base-url", &url, "--", "commit it"];
+    let resumed = || -> Ran { place.segno(&resume).output().unwrap().into() };
+    let refused = |code: &str, helps: &[&str]| {
+        let ran = resumed();
+        let helps = format!("git {}", helps.join(" "));
+        assert!(ran.code == Some(1) && ran.err.contains(code), "{ran:?}");
+        assert!(ran.err.contains(&helps), "{helps}: {ran:?}");
+        for other in ["--allow-drift", "segno relocate", "Start a new"] {
+            assert!(!ran.err.contains(other), "{ran:?}");
+        }
+    };
+    std::fs::remove_dir_all(&path).unwrap();
+    let git_dir = ["--git-dir", repository.as_str().unwrap()];
+    let add = [&git_dir[..], &["worktree", "add", &at, &branch]].concat();
+    refused("worktree-missing", &add);
+    let moved: Ran = place.segno(&["relocate", &child, "."]).output().unwrap().into();
+    assert!(moved.code == Some(1) && moved.err.contains("a worktree of its own"), "{moved:?}");
+    git(&project, &[&git_dir[..], &["worktree", "prune"]].concat());
+    git(&project, &add);
+    git(&path, &["switch", "-q", "-c", "other"]);
+    refused("worktree-branch-swapped", &["-C", &at, "switch", &branch]);
+    git(&path, &["switch", "-q", &branch]);
+    let ran = resumed();
+    assert!(ran.code == Some(0) && ran.out.contains("Done."), "{ran:?}");
+}
+
+/// A note whose writer died is listed and goes with `prune`, unless its writer still lives.
+#[test]
+fn notes_that_were_never_finished_are_listed_and_pruned() {
+    let place = place();
+    let worktrees = listed(&place).1.parent().unwrap().to_owned();
+    let note = |n: u8| worktrees.join(format!("5812c3f0-93aa-8f21-8c1d-00000000000{n}.new"));
+    std::fs::write(note(1), "").unwrap();
+    let writer = std::fs::File::create(note(2)).unwrap();
+    writer.lock().unwrap();
+    let odd = json(&place, &["list", "--json"])["odd"].clone();
+    assert!(odd.as_array().unwrap().len() == 2 && odd.to_string().contains("1.new"), "{odd}");
+    let looked = json(&place, &["prune", "--json"]);
+    assert!(looked["notes"].as_array().unwrap().len() == 2 && note(1).exists(), "{looked}");
+    let pruned = ran(&place, &["prune", "--yes"]);
+    assert!(pruned.out.contains("1 unfinished note removed"), "{pruned:?}");
+    assert!(pruned.out.contains("2.new stays: somebody is at work on it"), "{pruned:?}");
+    assert!(!note(1).exists() && note(2).exists() && listed(&place).1.is_dir(), "{pruned:?}");
+    drop(writer);
+    assert_eq!(ran(&place, &["prune", "--yes"]).code, Some(0));
+    assert!(!note(2).exists());
+}
+
 /// Deleting a session says that worktrees stay; what holds nothing goes afterwards all the same.
 #[test]
 fn worktrees_outlive_their_sessions() {

@@ -37,6 +37,10 @@ impl<N: Nursery> Family<N> {
             let held = match self.nursery.store().open(&prepared.child).await {
                 Ok(held) => held,
                 Err(StoreError::NotFound(_)) if !prepared.resumed => {
+                    // One that was deleted did begin, and comes back under this id.
+                    if let Some(why) = self.taken_away(&prepared.child).await {
+                        return told::unknown(prepared, &why);
+                    }
                     match self.claim(prepared).await {
                         Ok(()) => {
                             let why = "The subagent was never started.";
@@ -47,7 +51,10 @@ impl<N: Nursery> Family<N> {
                         Err(error) => return told::unknown(prepared, &error.to_string()),
                     }
                 }
-                Err(error) => return told::unknown(prepared, &error.to_string()),
+                Err(error) => {
+                    let why = self.taken_away(&prepared.child).await;
+                    return told::unknown(prepared, &why.unwrap_or_else(|| error.to_string()));
+                }
             };
             return match held.judge().await {
                 Ok(Judged::Sound(opened)) => self.settle(tools, prepared, opened).await,
@@ -75,7 +82,10 @@ impl<N: Nursery> Family<N> {
             }
             Err((code, _)) if code == "not-found" => {
                 // Whoever was to make it is gone: its parent's lock is ours.
-                return Some(told::never_started(&child, attempt));
+                return Some(match self.taken_away(&child).await {
+                    Some(why) => told::lost_sight(&child, attempt, &why),
+                    None => told::never_started(&child, attempt),
+                });
             }
             Ok(_) | Err(_) => {}
         }
@@ -156,7 +166,7 @@ impl<N: Nursery> Family<N> {
         let mut session = Session::resume(opened, self.nursery.world().clock);
         let state = RunState::Stopping { parked: Vec::new() };
         session.set(Body::Run(Run { run, state })).await?;
-        let role = role.unwrap_or_else(Role::general);
+        let role = role.unwrap_or_else(|| Role::instead_of(&prepared.launch.tools));
         let mut agent = self.agent(tools, session, &role, false).await;
         let (_, stop) = StopHandle::new();
         let name = ModelRef::default();

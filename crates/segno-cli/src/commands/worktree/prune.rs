@@ -3,7 +3,7 @@
 //! Responsible for: showing what would go and what stays, asking, and that nobody is at work in what goes. Must
 //! not: decide what holds nothing, or remove anything that was not shown.
 
-use super::{Found, Workplace, find, notes};
+use super::{Found, Workplace, cannot_be_listed, find, notes};
 use crate::error::{CliError, ExitCode};
 use crate::terminal::confirm::confirm;
 use crate::terminal::table::plural;
@@ -11,6 +11,7 @@ use crate::terminal::{Screen, Text, Tone, clean};
 use segno_agent::worktree::Worktrees;
 use segno_model::SessionId;
 use segno_model::store::{SessionStore as _, StoreError};
+use std::path::PathBuf;
 
 /// How it is done.
 #[derive(Debug, Clone, Copy)]
@@ -39,16 +40,16 @@ pub(super) async fn prune(
 ) -> Result<ExitCode, CliError> {
     let worktrees = place.stores.home.worktrees();
     let (goes, mut stays) = survey(queries, how.ignored, &worktrees).await?;
+    let notes = if queries.is_empty() { unfinished(&worktrees)? } else { Vec::new() };
     if !how.json {
-        say(&goes, &stays, screen);
+        say(&goes, &stays, &notes, screen);
     }
-    let look_only = goes.is_empty() || how.dry_run || (how.json && !how.yes);
-    if look_only {
-        tell(&goes, &stays, (how, false), screen);
+    let none = goes.is_empty() && notes.is_empty();
+    if none || how.dry_run || (how.json && !how.yes) {
+        tell(&goes, &stays, &notes, (how, false), screen);
         return Ok(ExitCode::Done);
     }
-    let question = format!("Remove {} with their branches?", plural(goes.len(), "worktree"));
-    if !how.yes && !confirm(&question, "--yes")? {
+    if !how.yes && !confirm(&question(&goes, &notes), "--yes")? {
         screen.line("Nothing was removed.");
         return Ok(ExitCode::Stopped);
     }
@@ -63,8 +64,41 @@ pub(super) async fn prune(
             }
         }
     }
-    tell(&gone, &stays, (how, true), screen);
+    let (mut swept, mut kept) = (Vec::new(), Vec::new());
+    for path in notes {
+        match worktrees.remove_unfinished(&path) {
+            Ok(()) => swept.push(path),
+            Err(why) => kept.push(format!("{} stays: {why}", path.display())),
+        }
+    }
+    tell(&gone, &stays, &swept, (how, true), screen);
+    for text in kept.iter().filter(|_| !how.json) {
+        screen.line(Text::line(Tone::Warning, &clean::line(text)));
+    }
+    failed |= !kept.is_empty();
     Ok(if failed { ExitCode::Failed } else { ExitCode::Done })
+}
+
+fn unfinished(worktrees: &Worktrees) -> Result<Vec<PathBuf>, CliError> {
+    worktrees.unfinished_notes().map_err(|error| cannot_be_listed(&error))
+}
+
+/// What would go, in few words.
+fn what(goes: usize, notes: usize) -> String {
+    let worktrees = plural(goes, "worktree");
+    match (goes, notes) {
+        (_, 0) => worktrees,
+        (0, notes) => plural(notes, "unfinished note"),
+        (_, notes) => format!("{worktrees} and {}", plural(notes, "unfinished note")),
+    }
+}
+
+fn question(goes: &[Found], notes: &[PathBuf]) -> String {
+    match (goes.len(), notes.len()) {
+        (0, notes) => format!("Remove {}?", what(0, notes)),
+        (goes, 0) => format!("Remove {} with their branches?", what(goes, 0)),
+        (goes, notes) => format!("Remove {}, and the worktrees' branches?", what(goes, notes)),
+    }
 }
 
 async fn survey(
@@ -122,7 +156,7 @@ async fn remove(
     worktrees.remove(&found.note, &found.work, ignored).await.map_err(|kept| kept.to_string())
 }
 
-fn say(goes: &[Found], stays: &[Stays], screen: &mut Screen) {
+fn say(goes: &[Found], stays: &[Stays], notes: &[PathBuf], screen: &mut Screen) {
     for Stays { found, why } in stays {
         let text = format!("{} stays: {why}", found.note.child);
         screen.line(Text::line(Tone::Dim, &clean::line(&text)));
@@ -131,23 +165,35 @@ fn say(goes: &[Found], stays: &[Stays], screen: &mut Screen) {
         let text = format!("{} goes: {}", found.note.child, found.holds());
         screen.line(Text::line(Tone::Plain, &clean::line(&text)));
     }
+    for path in notes {
+        let text = format!("{} goes: a note that was never finished", path.display());
+        screen.line(Text::line(Tone::Plain, &clean::line(&text)));
+    }
     screen.flush();
 }
 
-fn tell(gone: &[Found], stays: &[Stays], (how, done): (How, bool), screen: &mut Screen) {
+fn tell(
+    gone: &[Found],
+    stays: &[Stays],
+    notes: &[PathBuf],
+    (how, done): (How, bool),
+    screen: &mut Screen,
+) {
     if how.json {
         let stay = |Stays { found, why }: &Stays| serde_json::json!({"child": found.note.child, "state": found.work.state, "why": why});
         screen.json(&serde_json::json!({
             "version": 1,
             "done": done,
             "worktrees": gone.iter().map(Found::json).collect::<Vec<_>>(),
+            "notes": notes,
             "kept": stays.iter().map(stay).collect::<Vec<_>>(),
         }));
         return;
     }
-    match (done, gone.len()) {
-        (true, n) => {
-            screen.line(Text::line(Tone::Good, &format!("{} removed.", plural(n, "worktree"))));
+    match (done, gone.len() + notes.len()) {
+        (true, _) => {
+            let text = format!("{} removed.", what(gone.len(), notes.len()));
+            screen.line(Text::line(Tone::Good, &text));
         }
         (false, 0) => screen.line("There is nothing that could be removed."),
         (false, _) => screen.line("Nothing was removed."),
