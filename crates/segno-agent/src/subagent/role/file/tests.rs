@@ -3,20 +3,12 @@
 use super::*;
 
 /// All that a session may have here.
-const SESSION: [&str; 12] = [
-    "read",
-    "write",
-    "edit",
-    "bash",
-    "grep",
-    "find",
-    "ls",
-    "todo",
-    "background",
-    "mcp__box__look",
-    "mcp__box__send",
-    "mcp__git__push",
-];
+const ALL: &str = "read write edit bash grep find ls todo background mcp__box__look mcp__box__send mcp__git__push";
+
+const BUT_BASH: &str =
+    "read write edit grep find ls todo background mcp__box__look mcp__box__send mcp__git__push";
+
+const BUILT_IN: &str = "read write edit bash grep find ls todo background";
 
 const LOOKING: &str = "read grep find ls todo";
 
@@ -30,7 +22,7 @@ fn parsed(bytes: &[u8]) -> (Result<Role, String>, String) {
 fn given(bytes: &[u8]) -> Result<(String, String), String> {
     let (role, notes) = parsed(bytes);
     let role = role?;
-    let has = SESSION.iter().filter(|tool| role.tools.has(tool)).copied().collect::<Vec<_>>();
+    let has = ALL.split(' ').filter(|tool| role.tools.has(tool)).collect::<Vec<_>>();
     Ok((has.join(" "), notes))
 }
 
@@ -103,84 +95,78 @@ fn the_edges_of_a_front_matter() {
     }
 }
 
-/// Every way to write the fields about tools: what the role has of a session's tools and what is noted, or why there
-/// is no role.
+/// What a role has of a session's tools and what is noted, or why there is no role.
+type Expected = Result<(&'static str, &'static str), &'static str>;
+
+/// Every way to write the fields about tools.
+const ABOUT_TOOLS: &[(&str, Expected)] = &[
+    ("", Ok((ALL, ""))),
+    ("colour: green", Ok((ALL, ""))),
+    ("tools: Read, Glob, TodoWrite", Ok(("read find todo", ""))),
+    ("tools: [\"Read\", 'LS']", Ok(("read ls", ""))),
+    ("tools: [Read,\n  LS]", Ok(("read ls", ""))),
+    ("tools:\n  - Read\n  - Bash # to build", Ok(("read bash", ""))),
+    ("tools:\n- Read\n- mcp__box__look", Ok(("read mcp__box__look", ""))),
+    ("tools: \"read, grep\"", Ok(("read grep", ""))),
+    ("tools: 'read', \"grep\"", Ok(("read grep", ""))),
+    ("tools: read, grep # note, bash", Ok(("read grep", ""))),
+    ("tools: # these\n  - read # note", Ok(("read", ""))),
+    ("tools: read,\n  grep", Ok(("read grep", ""))),
+    ("tools: >-\n  read,\n  grep", Ok(("read grep", ""))),
+    ("tools: |\n  read\n  grep", Ok(("read grep", ""))),
+    ("tools: *", Ok((ALL, ""))),
+    ("tools: \"*\"", Ok((ALL, ""))),
+    ("tools: mcp__box", Ok(("mcp__box__look mcp__box__send", ""))),
+    ("tools: mcp__*__look", Ok(("mcp__box__look", ""))),
+    ("tools: []", Ok(("", "it names no tool, and has none"))),
+    ("tools:", Ok(("", "it names no tool, and has none"))),
+    ("tools: Read, Dance", Ok(("read", "there is no tool \"Dance\"; it is left out"))),
+    ("tools: Task", Ok(("", "subagents start no subagents: `task` is left out"))),
+    (
+        "tools: read, Bash(git diff, git log)",
+        Ok(("read", "\"Bash(git diff, git log)\" is a part of a tool; it is left out")),
+    ),
+    ("disallowedTools: Bash", Ok((BUT_BASH, ""))),
+    ("disallowed-tools: [bash, WebFetch, Task]", Ok((BUT_BASH, ""))),
+    (
+        "disallowedTools: Bash(rm *)",
+        Ok((BUT_BASH, "\"Bash(rm *)\" is a part of a tool; all of it is kept from it")),
+    ),
+    ("disallowedTools: mcp__BOX, mcp__git*", Ok((BUILT_IN, ""))),
+    ("tools: read, bash\ndisallowedTools:\n  - Bash", Ok(("read", ""))),
+    ("disallowedTools: \"*\"", Ok(("", ""))),
+    ("permissionMode: plan", Ok((LOOKING, ""))),
+    ("permissionMode: 'Plan' # only looks", Ok((LOOKING, ""))),
+    ("tools: read, bash\npermissionMode: plan", Ok(("read", ""))),
+    ("disallowedTools: grep\npermissionMode: plan", Ok(("read find ls todo", ""))),
+    (
+        "tools: read\npermissionMode: acceptEdits",
+        Ok((
+            "read",
+            "`permissionMode: acceptEdits` means nothing here: the session's mode decides",
+        )),
+    ),
+    ("hooks:\n  Stop:\n    - command: x\ntools: read", Ok(("read", "`hooks` means nothing here"))),
+    ("permissionMode: readonly", Err("line 3: there is no such `permissionMode`")),
+    ("disallowedTools: Bsh", Err("line 3: there is no tool \"Bsh\" that it could be kept from")),
+    ("disallowedTools: *x", Err("line 3: there is no tool \"*x\"")),
+    ("disallowedTools: read\n  - bash", Err("line 4: it is no item of a list")),
+    ("disallowedTools: {bash: true}", Err("is no tool's name")),
+    ("disallowedTools: !!str bash", Err("is no tool's name")),
+    ("disallowedTools: \"b\\x61sh\"", Err("line 3: its quotes do not close")),
+    ("disallowedTools: [read, bash", Err("line 3: its list has no end")),
+    ("tools: {write: false}", Err("is no tool's name")),
+    ("tools:\n  write: false", Err("line 4: it is no item of a list")),
+    ("tools: read grep", Err("\"read grep\" is no tool's name")),
+    ("tool: read", Err("line 3: `tool` is no field of a role")),
+    ("allowed-tools: read", Err("line 3: `allowed-tools` is no field of a role")),
+    ("permission:\n  edit: deny", Err("line 3: `permission` is no field of a role")),
+    ("mcpServers:\n  - box:\n      tools: [look]", Err("line 5: it is indented")),
+];
+
 #[test]
 fn what_a_file_says_of_tools() {
-    let all = SESSION.join(" ");
-    let but_bash = all.replace("bash ", "");
-    let built_in = SESSION[..9].join(" ");
-    let cases: &[(&str, Result<(&str, &str), &str>)] = &[
-        ("", Ok((&all, ""))),
-        ("colour: green", Ok((&all, ""))),
-        ("tools: Read, Glob, TodoWrite", Ok(("read find todo", ""))),
-        ("tools: [\"Read\", 'LS']", Ok(("read ls", ""))),
-        ("tools: [Read,\n  LS]", Ok(("read ls", ""))),
-        ("tools:\n  - Read\n  - Bash # to build", Ok(("read bash", ""))),
-        ("tools:\n- Read\n- mcp__box__look", Ok(("read mcp__box__look", ""))),
-        ("tools: \"read, grep\"", Ok(("read grep", ""))),
-        ("tools: 'read', \"grep\"", Ok(("read grep", ""))),
-        ("tools: read, grep # note, bash", Ok(("read grep", ""))),
-        ("tools: # these\n  - read # note", Ok(("read", ""))),
-        ("tools: read,\n  grep", Ok(("read grep", ""))),
-        ("tools: >-\n  read,\n  grep", Ok(("read grep", ""))),
-        ("tools: |\n  read\n  grep", Ok(("read grep", ""))),
-        ("tools: *", Ok((&all, ""))),
-        ("tools: \"*\"", Ok((&all, ""))),
-        ("tools: mcp__box", Ok(("mcp__box__look mcp__box__send", ""))),
-        ("tools: mcp__*__look", Ok(("mcp__box__look", ""))),
-        ("tools: []", Ok(("", "it names no tool, and has none"))),
-        ("tools:", Ok(("", "it names no tool, and has none"))),
-        ("tools: Read, Dance", Ok(("read", "there is no tool \"Dance\"; it is left out"))),
-        ("tools: Task", Ok(("", "subagents start no subagents: `task` is left out"))),
-        (
-            "tools: read, Bash(git diff, git log)",
-            Ok(("read", "\"Bash(git diff, git log)\" is a part of a tool; it is left out")),
-        ),
-        ("disallowedTools: Bash", Ok((&but_bash, ""))),
-        ("disallowed-tools: [bash, WebFetch, Task]", Ok((&but_bash, ""))),
-        (
-            "disallowedTools: Bash(rm *)",
-            Ok((&but_bash, "\"Bash(rm *)\" is a part of a tool; all of it is kept from it")),
-        ),
-        ("disallowedTools: mcp__BOX, mcp__git*", Ok((&built_in, ""))),
-        ("tools: read, bash\ndisallowedTools:\n  - Bash", Ok(("read", ""))),
-        ("disallowedTools: \"*\"", Ok(("", ""))),
-        ("permissionMode: plan", Ok((LOOKING, ""))),
-        ("permissionMode: 'Plan' # only looks", Ok((LOOKING, ""))),
-        ("tools: read, bash\npermissionMode: plan", Ok(("read", ""))),
-        ("disallowedTools: grep\npermissionMode: plan", Ok(("read find ls todo", ""))),
-        (
-            "tools: read\npermissionMode: acceptEdits",
-            Ok((
-                "read",
-                "`permissionMode: acceptEdits` means nothing here: the session's mode decides",
-            )),
-        ),
-        (
-            "hooks:\n  Stop:\n    - command: x\ntools: read",
-            Ok(("read", "`hooks` means nothing here")),
-        ),
-        ("permissionMode: readonly", Err("line 3: there is no such `permissionMode`")),
-        (
-            "disallowedTools: Bsh",
-            Err("line 3: there is no tool \"Bsh\" that it could be kept from"),
-        ),
-        ("disallowedTools: *x", Err("line 3: there is no tool \"*x\"")),
-        ("disallowedTools: read\n  - bash", Err("line 4: it is no item of a list")),
-        ("disallowedTools: {bash: true}", Err("is no tool's name")),
-        ("disallowedTools: !!str bash", Err("is no tool's name")),
-        ("disallowedTools: \"b\\x61sh\"", Err("line 3: its quotes do not close")),
-        ("disallowedTools: [read, bash", Err("line 3: its list has no end")),
-        ("tools: {write: false}", Err("is no tool's name")),
-        ("tools:\n  write: false", Err("line 4: it is no item of a list")),
-        ("tools: read grep", Err("\"read grep\" is no tool's name")),
-        ("tool: read", Err("line 3: `tool` is no field of a role")),
-        ("allowed-tools: read", Err("line 3: `allowed-tools` is no field of a role")),
-        ("permission:\n  edit: deny", Err("line 3: `permission` is no field of a role")),
-        ("mcpServers:\n  - box:\n      tools: [look]", Err("line 5: it is indented")),
-    ];
-    for (front, expected) in cases {
+    for (front, expected) in ABOUT_TOOLS {
         let text = format!("---\ndescription: d\n{front}\n---\nbody");
         match (given(text.as_bytes()), expected) {
             (Ok((tools, notes)), Ok(expected)) => {
