@@ -158,6 +158,27 @@ fn a_child_in_the_trash_is_told_of_and_comes_back() {
     }
 }
 
+/// A person takes a child over while its parent waits for it: the parent is told at once and ends well, with a result
+/// and an attempt on record; the person has the child. Covers: G9, TR12.
+#[test]
+fn a_child_taken_over_while_its_parent_waits_is_told_to_it() {
+    let place = place("fault hang after 3 events", "");
+    let mut run = place.run(&["--permission", "all", "give it"]).spawn().unwrap();
+    until_hanging(&place, &mut run);
+    let (id, url) = (children(&place).remove(0).id, place.server.url());
+    let args = ["resume", id.as_str(), "--base-url", &url, "--take-over", "--", "go on"];
+    let ran: Ran = place.segno(&args).output().unwrap().into();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "Second words.\n"), "{ran:?}");
+    let parent: Ran = run.wait_with_output().unwrap().into();
+    assert_eq!(parent.code, Some(0), "{parent:?}");
+    assert_eq!(statuses(&place), [AttemptStatus::Interrupted]);
+    let told =
+        std::fs::read_to_string(place.store().log_path(&place.sessions()[0]).unwrap()).unwrap();
+    assert!(told.contains("another process took it over"), "{told}");
+    let checked: Ran = place.segno(&["check", "last"]).output().unwrap().into();
+    assert!(!checked.out.contains("call-without-result"), "{checked:?}");
+}
+
 /// What a child had finished is delivered once, without running it again. Covers: G7, RS20, #142.
 #[test]
 fn a_finished_child_is_delivered_once() {
