@@ -25,6 +25,10 @@ rule slow
   when prompt line "slowly"
   say "At last."
   fault delay 1500ms
+rule partly
+  when prompt line "partly"
+  say "This never ends."
+  fault hang
 rule done
   when last results
   say "Worked."
@@ -489,6 +493,11 @@ fn everything_that_a_session_leaves_is_private() {
     let sent = place.segno(&["send", "last", "later", "--queue"]);
     assert!(open_to_all(&sent).status().unwrap().success());
     assert!(open_to_all(&place.segno(&["list"])).status().unwrap().success());
+    let mut streams = open_to_all(&place.run(&["partly"])).spawn().unwrap();
+    let has_draft = |id: &SessionId| {
+        place.store().log_path(id).is_ok_and(|log| log.with_file_name("draft").exists())
+    };
+    place.until("it streams", || place.sessions().iter().any(has_draft));
     let mut seen = Vec::new();
     look(&place.home(), &mut seen);
     for name in [
@@ -505,7 +514,9 @@ fn everything_that_a_session_leaves_is_private() {
     ] {
         assert!(seen.iter().any(|there| there == name), "{name}: {seen:?}");
     }
-    run.kill().unwrap();
-    run.wait().unwrap();
+    for process in [&mut run, &mut streams] {
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
     place.go();
 }
