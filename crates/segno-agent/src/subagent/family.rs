@@ -194,6 +194,9 @@ impl<N: Nursery> Family<N> {
         child: &SessionId,
         (task, at): (Task, CallAt),
     ) -> Result<Prepared, Box<ToolOutput>> {
+        // What this session says of the one that it was copied from is about its own copy by now.
+        let copy = kin::copy_of(self.nursery.store(), &self.parent, child).await;
+        let child = copy.as_ref().unwrap_or(child);
         let (launch, owner) = match self.look_up(child).await {
             Ok(found) => found,
             Err((code, why)) => {

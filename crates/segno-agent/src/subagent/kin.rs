@@ -47,3 +47,26 @@ pub async fn stand_ins<S: SessionStore>(
     }
     all
 }
+
+/// The copy of another session's child with which this one went on already; the newest, where there are several.
+pub(super) async fn copy_of<S: SessionStore>(
+    store: &S,
+    session: &SessionId,
+    child: &SessionId,
+) -> Option<SessionId> {
+    let children = store.children(session).await.ok()?;
+    if children.iter().any(|listed| listed.id == *child) {
+        return None;
+    }
+    let mut copies = Vec::new();
+    for listed in children.iter().filter(|listed| !listed.is_link) {
+        let Ok(found) = store.read(&listed.id).await else { continue };
+        let Ok(launch) = launch_of(&found.header, &listed.id, session) else { continue };
+        let origin = found.header.origin.filter(|origin| origin.kind == OriginKind::Fork);
+        if origin.is_some_and(|origin| origin.of == child.as_str()) {
+            let call = launch.intent.split_once('.').and_then(|(seq, _)| seq.parse::<u64>().ok());
+            copies.push((call, listed.id.clone()));
+        }
+    }
+    copies.into_iter().max().map(|(_, id)| id)
+}

@@ -312,6 +312,12 @@ async fn a_fork_continues_a_copy_of_its_origins_child() {
     let mut parent = scene.resume_as(&fork).await.expect("it is there");
     scene.ask(&mut parent, &format!("again {copy}")).await;
     assert_eq!(scene.store.children(&fork).await.unwrap().len(), 1, "the copy itself goes on");
+    // The fork's log still names the origin's child, and means the copy.
+    scene.ask(&mut parent, &format!("again {child}")).await;
+    assert_eq!(scene.store.children(&fork).await.unwrap().len(), 1, "it is not copied again");
+    let prompts = prompts(&scene.records(&copy).await);
+    assert_eq!(prompts.len(), asked.len() + 2, "{prompts:?}");
+    assert_eq!(scene.store.log_bytes(&child), bytes);
 }
 
 /// How much a child thinks follows its role as it is now, or its parent, at each attempt; which model it asks

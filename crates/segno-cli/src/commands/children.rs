@@ -234,13 +234,15 @@ fn lines(child: &Child) -> Vec<Text> {
     let head = format!("{}  {role}  {}", child.id, child.state.word());
     let used = Used { usage: child.used, incomplete: child.used_incomplete };
     let prompt = child.prompt.as_deref().unwrap_or("(nothing was asked)");
+    // An attempt is on record when it ended.
+    let attempts = match child.attempts.len() {
+        0 if child.held => "its first attempt".to_owned(),
+        ended => plural(ended, "attempt"),
+    };
     let mut out = vec![
         Text::line(Tone::Plain, &clean::line(&head)),
         Text::line(Tone::Dim, &format!("  {}", clean::cut(&clean::line(prompt), 90))),
-        Text::line(
-            Tone::Dim,
-            &format!("  {}, {}", plural(child.attempts.len(), "attempt"), used.phrase()),
-        ),
+        Text::line(Tone::Dim, &format!("  {attempts}, {}", used.phrase())),
     ];
     if let Some(of) = &child.of {
         let said =

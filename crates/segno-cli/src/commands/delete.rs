@@ -48,8 +48,9 @@ pub async fn delete(
         let kept = worktree::of_session(place, id);
         if kept > 0 {
             let what = plural(kept, "worktree");
+            let (stay, them) = if kept == 1 { ("stays", "it") } else { ("stay", "them") };
             let text =
-                format!("{what} of its subagents stay; `{program} worktree list` shows them.");
+                format!("{what} of its subagents {stay}; `{program} worktree list` shows {them}.");
             screen.line(Text::line(Tone::Plain, &text));
         }
     }

@@ -170,7 +170,7 @@ fn worktrees_outlive_their_sessions() {
     let place = place();
     let (child, path, _) = listed(&place);
     let deleted: Ran = place.segno(&["delete", "last", "--yes"]).output().unwrap().into();
-    assert!(deleted.out.contains("1 worktree of its subagents stay"), "{deleted:?}");
+    assert!(deleted.out.contains("1 worktree of its subagents stays"), "{deleted:?}");
     let emptied: Ran = place.segno(&["trash", "empty", "--yes"]).output().unwrap().into();
     assert_eq!(emptied.code, Some(0), "{emptied:?}");
     assert_eq!(listed(&place), (child.clone(), path.clone(), "uncommitted".to_owned()));

@@ -140,9 +140,9 @@ fn child_line(child: &Child, id: &str) -> Option<Text> {
 pub(crate) fn child_words(child: &Child) -> Option<String> {
     match (&child.attempt, child.state) {
         (Some(attempt), _) => {
-            let role = attempt.role.as_deref().unwrap_or("subagent");
+            let role = attempt.role.as_deref().map(|role| format!(" {role}")).unwrap_or_default();
             let detail = attempt.detail.as_deref().unwrap_or_default();
-            Some(format!("subagent {role}: {detail}"))
+            Some(format!("subagent{role}: {detail}"))
         }
         (None, ChildState::Started) if !child.child.is_empty() => Some("subagent began".to_owned()),
         (None, _) => None,

@@ -42,9 +42,12 @@ pub(super) async fn merge(
     let text =
         format!("{} merged into {into} in {}.", plural(commits, "commit"), checkout.display());
     screen.line(Text::line(Tone::Good, &clean::line(&text)));
-    let program = place.stores.home.command();
-    let text = format!("`{program} worktree prune {}` removes the worktree.", note.child);
-    screen.line(Text::line(Tone::Dim, &text));
+    // What only another subagent's branch has is not merged yet.
+    if !into.starts_with("segno/") {
+        let program = place.stores.home.command();
+        let text = format!("`{program} worktree prune {}` removes the worktree.", note.child);
+        screen.line(Text::line(Tone::Dim, &text));
+    }
     Ok(ExitCode::Done)
 }
 
@@ -58,6 +61,9 @@ fn not_merged(note: &Note, why: &NotMerged) -> CliError {
             "`git merge {}` in your checkout lets you settle them; or let the subagent merge your branch first: `segno resume {child}`.",
             worktree.branch
         ),
+        "merge-overwrites" => {
+            "Move them away first: git would write over those that it is told to ignore.".to_owned()
+        }
         "merge-dirty" => "Commit or stash them first.".to_owned(),
         "merge-detached" => "Check a branch out first.".to_owned(),
         "merge-under-way" => "Finish that, or give it up, first.".to_owned(),
