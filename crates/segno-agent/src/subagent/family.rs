@@ -282,7 +282,22 @@ impl<N: Nursery> Family<N> {
         }
         let code = if store.read(child).await.is_ok() { "not-owned" } else { "not-found" };
         let nowhere = || "there is none with this id in this session".to_owned();
-        Err((code.to_owned(), self.taken_away(child).await.unwrap_or_else(nowhere)))
+        Err((code.to_owned(), self.whereabouts(child).await.unwrap_or_else(nowhere)))
+    }
+
+    /// Why a child that is not there may be there again, also with a session that this one was forked from.
+    async fn whereabouts(&self, child: &SessionId) -> Option<String> {
+        if let Some(why) = self.taken_away(child).await {
+            return Some(why);
+        }
+        for origin in kin::ancestry(self.nursery.store(), &self.parent).await.iter().skip(1) {
+            if let Some(why) = self.taken_away(origin).await {
+                return Some(format!(
+                    "the session {origin}, which this one was forked from, may have it: {why}"
+                ));
+            }
+        }
+        None
     }
 
     /// Why a child that is not there may be there again; none when nothing is left of it.

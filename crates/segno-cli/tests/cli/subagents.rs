@@ -434,6 +434,23 @@ fn a_forks_copy_of_a_child_is_a_child() {
     assert_eq!(told(&fork), copy);
 }
 
+/// Who deletes a session is told of the forks that need its children; there it is told that they are in the trash.
+#[test]
+fn a_deleted_origins_children_are_said_to_be_in_the_trash() {
+    let place = place("", "");
+    place.done(&["--permission", "all", "give it"]);
+    let child = children(&place).remove(0).id;
+    let origin = header_of(&place, &child).origin.unwrap().of;
+    let forked: Ran = place.segno(&["fork", "last"]).output().unwrap().into();
+    assert_eq!(forked.code, Some(0), "{forked:?}");
+    let deleted: Ran = place.segno(&["delete", &origin, "--yes"]).output().unwrap().into();
+    assert!(deleted.out.contains("1 fork of it reads its subagents' sessions"), "{deleted:?}");
+    place.done(&["--permission", "all", "--continue", &format!("again {child}")]);
+    let requests = place.server.requests();
+    let told = requests.last().unwrap().body.to_string();
+    assert!(told.contains(&format!("segno trash restore {origin}")), "{told}");
+}
+
 /// A child whose directory is gone is refused, whoever allows it, and goes on where it was put. Covers: RS14.
 #[test]
 fn a_relocated_child_goes_on_in_its_new_place() {

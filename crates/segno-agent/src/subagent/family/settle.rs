@@ -82,7 +82,7 @@ impl<N: Nursery> Family<N> {
             }
             Err((code, _)) if code == "not-found" => {
                 // Whoever was to make it is gone: its parent's lock is ours.
-                return Some(match self.taken_away(&child).await {
+                return Some(match self.whereabouts(&child).await {
                     Some(why) => told::lost_sight(&child, attempt, &why),
                     None => told::never_started(&child, attempt),
                 });
