@@ -4,10 +4,10 @@
 //! are shown.
 
 use crate::price::Prices;
+use crate::sessions::is_child;
 use crate::stores::Stores;
 use segno_model::accounting::{Accounts, Sum};
-use segno_model::child::parent_of;
-use segno_model::record::{Body, Header, Origin, OriginKind};
+use segno_model::record::{Body, Header, Origin};
 use segno_model::store::{Scanned, StoreError};
 use segno_model::{Seq, SessionId, Timestamp};
 use std::cell::RefCell;
@@ -41,7 +41,7 @@ impl SessionCosts {
             let Scanned::Record(record) = item else { return true };
             if let Body::Session(header) = record.body() {
                 costs.origin.clone_from(&header.origin);
-                costs.is_child = is_child(header);
+                costs.is_child = header.origin.as_ref().is_some_and(is_child);
             }
             costs.accounts.apply(&record);
             true
@@ -55,7 +55,8 @@ impl SessionCosts {
         let (mut lineage, mut origin) = (Vec::new(), self.origin.clone());
         while let Some((of, up_to)) = origin.as_ref().and_then(fork_of) {
             let header = SessionId::parse(of).ok().and_then(|id| header(stores, &id));
-            let child = header.as_ref().map_or(self.is_child, is_child);
+            let child =
+                header.as_ref().map_or(self.is_child, |h| h.origin.as_ref().is_some_and(is_child));
             lineage.push((up_to, if child { of.to_owned() } else { String::new() }));
             origin = header.and_then(|header| header.origin);
             if lineage.len() == LINEAGE {
@@ -137,14 +138,9 @@ impl SessionCosts {
     }
 }
 
-fn is_child(header: &Header) -> bool {
-    let belongs = header.origin.as_ref().is_some_and(|origin| origin.belongs_to().is_some());
-    belongs || parent_of(header).is_some()
-}
-
 /// What it is a fork of, and up to which record.
 fn fork_of(origin: &Origin) -> Option<(&str, Seq)> {
-    (origin.kind == OriginKind::Fork).then_some((origin.of.as_str(), origin.up_to?))
+    origin.fork_of().zip(origin.up_to)
 }
 
 fn header(stores: &Stores, id: &SessionId) -> Option<Header> {

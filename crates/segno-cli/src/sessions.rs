@@ -104,6 +104,8 @@ pub struct Entry {
     pub is_child: bool,
     /// The session of ours to which it then belongs.
     pub parent: Option<String>,
+    /// The session that it is a fork of.
+    pub forked_from: Option<String>,
     /// The session of another agent that it was imported from: the agent's word, a colon and its id there.
     pub imported_from: Option<String>,
     /// Why it cannot be read.
@@ -266,6 +268,7 @@ pub fn entry(row: Row, held: bool) -> Entry {
         project: Some(row.project).filter(|facts| **facts != ProjectFacts::default()),
         is_child: row.origin.as_ref().is_some_and(is_child),
         parent: row.origin.as_ref().and_then(Origin::belongs_to).map(|id| id.to_string()),
+        forked_from: row.origin.as_ref().and_then(Origin::fork_of).map(str::to_owned),
         imported_from: row
             .origin
             .filter(|origin| origin.kind == OriginKind::Import)
@@ -276,7 +279,7 @@ pub fn entry(row: Row, held: bool) -> Entry {
 }
 
 /// Whether it is one of our subagents', a fork's copy of one, or was imported as the session of another agent's.
-fn is_child(origin: &Origin) -> bool {
+pub(crate) fn is_child(origin: &Origin) -> bool {
     origin.kind == OriginKind::Child || origin.parent.is_some()
 }
 

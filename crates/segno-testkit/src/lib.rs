@@ -12,6 +12,8 @@ mod skip;
 pub mod store_suite;
 pub mod strict_store;
 pub mod ticket_service;
+mod zstd;
 
 pub use git::git;
 pub use skip::{SKIPS, skipped};
+pub use zstd::zstd;

@@ -12,8 +12,6 @@ use crate::terminal::confirm::confirm;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::SessionId;
-use segno_model::record::{Origin, OriginKind};
-use segno_model::store::SessionStore as _;
 
 /// Moves sessions to the trash.
 ///
@@ -43,11 +41,8 @@ pub async fn delete(
             return Ok(ExitCode::Stopped);
         }
     }
-    let mut forks_that_need = Vec::new();
     for id in &ids {
-        forks_that_need.push(self::forks_that_need(id, &entries, place).await);
-    }
-    for (i, id) in ids.iter().enumerate() {
+        let forks = forks_that_need(id, &entries);
         place.stores.files.trash(id).map_err(|error| not_opened(id, error))?;
         let program = place.stores.home.command();
         let text = format!("{id} is in the trash; `{program} trash restore {id}` puts it back.");
@@ -60,7 +55,6 @@ pub async fn delete(
                 format!("{what} of its subagents {stay}; `{program} worktree list` shows {them}.");
             screen.line(Text::line(Tone::Plain, &text));
         }
-        let forks = forks_that_need[i];
         if forks > 0 {
             let read = if forks == 1 { "reads" } else { "read" };
             let text = format!(
@@ -74,17 +68,8 @@ pub async fn delete(
 }
 
 /// How many other sessions are forks of this one and look its subagents up.
-async fn forks_that_need(id: &SessionId, entries: &[Entry], place: &Workplace) -> usize {
-    let files = &place.stores.files;
-    if files.children(id).await.is_ok_and(|children| children.is_empty()) {
-        return 0;
-    }
-    let mut forks = 0;
-    for entry in entries.iter().filter(|entry| entry.id != *id) {
-        let Ok(found) = files.read(&entry.id).await else { continue };
-        let origin = found.header.origin;
-        let of_it = |origin: Origin| origin.kind == OriginKind::Fork && origin.of == id.as_str();
-        forks += usize::from(origin.is_some_and(of_it));
-    }
-    forks
+fn forks_that_need(id: &SessionId, entries: &[Entry]) -> usize {
+    let named = |of: &Option<String>| of.as_deref() == Some(id.as_str());
+    let has_children = entries.iter().any(|entry| named(&entry.parent));
+    entries.iter().filter(|entry| has_children && named(&entry.forked_from)).count()
 }

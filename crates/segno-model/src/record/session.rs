@@ -161,6 +161,12 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The session that it is a fork of.
+    #[must_use]
+    pub fn fork_of(&self) -> Option<&str> {
+        (self.kind == OriginKind::Fork).then_some(self.of.as_str())
+    }
+
     /// The session of ours whose subagent it is.
     #[must_use]
     pub fn belongs_to(&self) -> Option<SessionId> {

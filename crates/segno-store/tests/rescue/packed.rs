@@ -3,26 +3,12 @@
 use crate::bench::{corpus, repaired, session};
 use segno_store::foreign::{Agent, Located, Roots, View, recognise};
 use segno_store::rescue::{self, RescueError};
+use segno_testkit::zstd;
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 const ID: &str = "019c0000-000f-7000-8000-00000000000f";
 const CASE: &str = "cases/15-orphan-call-tail/rollout-2026-03-02T09-00-00-019c0000-000f-7000-8000-00000000000f.jsonl";
-
-/// Packs as the system's `zstd` does; none where it is not installed.
-fn packed(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut command = Command::new("zstd");
-    command.args(["-3", "-c", "-q"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().ok()?;
-    let mut input = child.stdin.take().expect("its input");
-    let bytes = bytes.to_vec();
-    let writer = std::thread::spawn(move || input.write_all(&bytes));
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("a thread").expect("it takes all");
-    Some(output.stdout)
-}
 
 struct Home {
     folder: tempfile::TempDir,
@@ -49,7 +35,7 @@ impl Home {
 #[test]
 fn packed_files_are_repaired_into_plain_ones_and_never_in_place() {
     let text = fs::read(corpus(CASE)).expect("it is in the corpus");
-    let Some(bytes) = packed(&text) else { return segno_testkit::skipped("zstd is not there") };
+    let Some(bytes) = zstd(&text, "-3") else { return segno_testkit::skipped("zstd is not there") };
     let plain = repaired(&session(CASE)).expect("it reads");
     let home = Home::new();
     let located = home.put(&bytes);
@@ -72,7 +58,7 @@ fn packed_files_are_repaired_into_plain_ones_and_never_in_place() {
 #[test]
 fn torn_packed_files_keep_what_can_be_unpacked() {
     let text = fs::read(corpus("foreign/codex/multi-turn-tools.jsonl")).expect("in the corpus");
-    let Some(bytes) = packed(&text) else { return segno_testkit::skipped("zstd is not there") };
+    let Some(bytes) = zstd(&text, "-3") else { return segno_testkit::skipped("zstd is not there") };
     let home = Home::new();
     assert!(
         rescue::plan(&home.put(&bytes)).expect("it reads").is_empty(),
@@ -80,8 +66,8 @@ fn torn_packed_files_keep_what_can_be_unpacked() {
     );
     // Two frames, of which the second is cut.
     let cut = memchr::memrchr(b'\n', &text[..text.len() / 2]).expect("a line") + 1;
-    let mut torn = packed(&text[..cut]).expect("zstd");
-    torn.extend(&packed(&text[cut..]).expect("zstd")[..40]);
+    let mut torn = zstd(&text[..cut], "-3").expect("zstd");
+    torn.extend(&zstd(&text[cut..], "-3").expect("zstd")[..40]);
     let located = home.put(&torn);
     assert_eq!(located.agent, Agent::Codex);
     let before = View::transcript(&located).expect("it reads");

@@ -54,25 +54,10 @@ fn numbers_of_lines_are_checked() {
     assert_eq!(said(&headless), whole);
 }
 
-/// Packs as the system's `zstd` does; none where it is not installed.
-fn packed(bytes: &[u8], level: &str) -> Option<Vec<u8>> {
-    use std::io::Write;
-    use std::process::{Command, Stdio};
-    let mut command = Command::new("zstd");
-    command.args([level, "-c", "-q"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().ok()?;
-    let mut input = child.stdin.take().expect("its input");
-    let bytes = bytes.to_vec();
-    let writer = std::thread::spawn(move || input.write_all(&bytes));
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("a thread").expect("it takes all");
-    Some(output.stdout)
-}
-
 #[test]
 fn packed_files_are_read_and_torn_ones_up_to_the_tear() {
     let text = corpus(&fixture("multi-turn-tools"));
-    let Some(whole) = packed(&text, "-3") else {
+    let Some(whole) = segno_testkit::zstd(&text, "-3") else {
         return segno_testkit::skipped("zstd is not there");
     };
     let home = Home::new();
@@ -82,7 +67,9 @@ fn packed_files_are_read_and_torn_ones_up_to_the_tear() {
     assert_eq!((said(&view), view.facts.clone()), (said(&plain), plain.facts.clone()));
     assert!(findings(&view).is_empty(), "{:?}", view.findings);
     let frames = text.len() / 2;
-    let two = [packed(&text[..frames], "-1"), packed(&text[frames..], "-19")].map(Option::unwrap);
+    let two =
+        [segno_testkit::zstd(&text[..frames], "-1"), segno_testkit::zstd(&text[frames..], "-19")]
+            .map(Option::unwrap);
     assert_eq!(said(&read(&put(&two.concat()))), said(&plain));
 
     // Many blocks: a fork's worth of megabytes, cut and overwritten in the middle.
@@ -92,7 +79,7 @@ fn packed_files_are_read_and_torn_ones_up_to_the_tear() {
         .collect();
     let lines: Vec<&str> = turn.into_iter().chain(noise.iter().map(String::as_str)).collect();
     let long = script(PARENT, &lines);
-    let whole = packed(long.as_bytes(), "-3").expect("zstd");
+    let whole = segno_testkit::zstd(long.as_bytes(), "-3").expect("zstd");
     assert_eq!(said(&read(&put(&whole))).len(), 9_002);
     for broken in [whole[..whole.len() * 3 / 4].to_vec(), overwritten(&whole)] {
         let view = read(&put(&broken));
