@@ -31,6 +31,7 @@ const STARTS_PROGRAMS: &[&str] = &[
     "crates/segno-agent/src/tool/change/tests.rs",
     "crates/segno-agent/src/git.rs",
     "crates/segno-testkit/src/git.rs",
+    "crates/segno-testkit/src/zstd.rs",
     "crates/segno-agent/src/supervisor/serve.rs",
     "crates/segno-agent/src/tool/bash.rs",
     "crates/segno-agent/src/mcp/stdio.rs",
