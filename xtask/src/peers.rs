@@ -91,7 +91,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<String, String> {
     ];
     let set = variables.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let status = Command::new(env!("CARGO"))
-        .args(["test", "--locked", "-p", "segno-cli", "--test", "peers"])
+        .args(["test", "--locked", "--workspace", "--test", "peers"])
         .args(["--", "--nocapture", "--exact", "the_real_agents"])
         .envs(set)
         .current_dir(root)

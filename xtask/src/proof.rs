@@ -19,14 +19,16 @@ const KILLS: u64 = 1_000;
 /// Turns of the long session in CI.
 const TURNS: u64 = 5_000;
 
+// All of the whole workspace: one package alone is built with other features, which builds much anew.
+
 /// The states and the lives are in an optimised build, with the checks of a development one.
-const PROOF: &[&str] = &["--profile", "proof", "-p", "segno-runtime", "--test", "proof"];
+const PROOF: &[&str] = &["--profile", "proof", "--workspace", "--test", "proof"];
 /// Two processes on one disk.
-const ORDERS: &[&str] = &["--profile", "proof", "-p", "segno-store", "--test", "interleavings"];
+const ORDERS: &[&str] = &["--profile", "proof", "--workspace", "--test", "interleavings"];
 /// Processes are those that the other tests use.
-const CLI: &[&str] = &["-p", "segno-cli", "--test", "cli"];
+const CLI: &[&str] = &["--workspace", "--test", "cli"];
 /// One session that goes on and on.
-const LONG: &[&str] = &["-p", "segno-cli", "--test", "long"];
+const LONG: &[&str] = &["--workspace", "--test", "long"];
 
 /// `crash [--states N] [--only WORKLOAD:MOMENT:STATE]`.
 pub(crate) fn crash(root: &Path, args: &[String]) -> Result<String, String> {
