@@ -128,6 +128,33 @@ fn a_page_holds_what_was_said_and_what_it_cost() {
     }
 }
 
+/// What a call has read has the colours of its file; what failed, or is no file, has none.
+#[test]
+fn files_that_were_read_are_coloured() {
+    let page = |tool: &str, arguments: &str, text: &str| {
+        let desk = Desk::new();
+        let mut read = call("a");
+        (read.name, read.arguments) = (tool.to_owned(), arguments.to_owned());
+        desk.session(1, vec![prompt("Read it."), reply("Yes.", &[read]), result("a", 2, text)]);
+        desk.run(&["export", "--format", "html"]).out
+    };
+    let coloured = "<span class=\"hk\">let</span> x = <span class=\"hn\">1</span>;";
+    let cases = [
+        ("Read", r#"{"file_path":"/p/a.rs"}"#, true),
+        ("read", r#"{"path":"a.rs","limit":3}"#, true),
+        ("read_file", r#"{"filePath":"a.b.rs"}"#, true),
+        ("Read", r#"{"file_path":"/p/a.txt"}"#, false),
+        ("Read", r#"{"file_path":"/p/rs"}"#, false),
+        ("Read", "[]", false),
+        ("write", r#"{"path":"a.rs"}"#, false),
+    ];
+    for (tool, arguments, expected) in cases {
+        let page = page(tool, arguments, "   1\tlet x = 1;");
+        assert_eq!(page.contains(coloured), expected, "{tool} {arguments}: {page}");
+        is_harmless(&page);
+    }
+}
+
 /// Covers: G3, G14, #116, #145.
 #[test]
 fn sessions_of_other_agents_are_exported_with_their_subagents_and_damage() {

@@ -14,7 +14,7 @@ use super::subject::{Broken, Head, Part, Subject, Told};
 use crate::secrets::Masker;
 use crate::terminal::table::{count, plural};
 use base64::Engine as _;
-use record::Writer;
+use record::{FilesRead, Writer};
 use segno_model::Timestamp;
 use segno_model::finding::Severity;
 use sha2::{Digest as _, Sha256};
@@ -63,9 +63,10 @@ impl<'a> Page<'a> {
         self.head(head, (place, parents), children)?;
         let (out, masker) = (&mut *self.out, &mut *self.masker);
         let mut damages = 0;
+        let files_read = &mut FilesRead::new();
         subject.each(&mut |part| match part {
             Part::Record(told) => {
-                let article = Writer { subject, masker, children }.article(&told);
+                let article = Writer { subject, masker, children, files_read }.article(&told);
                 article.map_or(Ok(()), |article| article_to(out, &article, &told, place))
             }
             Part::Finding(finding) => {

@@ -8,26 +8,51 @@
   const opened = new Set();
   let hits = [];
   let at = -1;
+  let found = [];
+  let inner = 0;
   const text = (article) => {
     if (!texts.has(article)) texts.set(article, article.textContent.toLowerCase());
     return texts.get(article);
   };
 
   const colour = (article, query) => {
-    if (!CSS.highlights || !query) return;
-    const ranges = [];
+    found = [];
     const nodes = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
-    for (let node = nodes.nextNode(); node && ranges.length < 500; node = nodes.nextNode()) {
+    for (let node = nodes.nextNode(); node && found.length < 500; node = nodes.nextNode()) {
       const lower = node.data.toLowerCase();
       if (lower.length !== node.data.length) continue;
       for (let i = lower.indexOf(query); i >= 0; i = lower.indexOf(query, i + query.length)) {
         const range = new Range();
         range.setStart(node, i);
         range.setEnd(node, i + query.length);
-        ranges.push(range);
+        found.push(range);
       }
     }
-    CSS.highlights.set("found", new Highlight(...ranges));
+    found = found.filter((range) => range.getClientRects().length);
+    if (CSS.highlights) CSS.highlights.set("found", new Highlight(...found));
+  };
+
+  // Output scrolls in a box of its own: first there, then the page.
+  const aim = (range) => {
+    if (CSS.highlights) {
+      const here = new Highlight(range);
+      here.priority = 1;
+      CSS.highlights.set("here", here);
+    }
+    const box = range.startContainer.parentElement.closest("pre");
+    if (box) {
+      const place = range.getBoundingClientRect();
+      const frame = box.getBoundingClientRect();
+      if (place.top < frame.top || place.bottom > frame.bottom) {
+        box.scrollTop += place.top - frame.top - frame.height / 3;
+      }
+      if (place.left < frame.left || place.right > frame.right) {
+        box.scrollLeft += place.left - frame.left - frame.width / 3;
+      }
+    }
+    const place = range.getBoundingClientRect();
+    const top = get("bar").getBoundingClientRect().bottom;
+    if (place.top < top || place.bottom > innerHeight) scrollBy(0, place.top - innerHeight / 3);
   };
 
   const unfold = (article, query) => {
@@ -40,10 +65,15 @@
   };
 
   const tell = (query) => {
-    get("found").textContent = !query ? "" : hits.length ? `${at + 1} of ${hits.length}` : "nothing";
+    const records = hits.length === 1 ? "record" : "records";
+    get("found").textContent = !query
+      ? ""
+      : hits.length
+        ? `${at + 1} of ${hits.length} ${records}`
+        : "nothing";
   };
 
-  const go = (to) => {
+  const go = (to, back) => {
     const query = get("find").value.trim().toLowerCase();
     if (!query || !hits.length) return;
     at = (to + hits.length) % hits.length;
@@ -51,14 +81,24 @@
     unfold(article, query);
     colour(article, query);
     article.scrollIntoView({ block: "start" });
+    inner = back ? found.length - 1 : 0;
+    if (found[inner]) aim(found[inner]);
     tell(query);
+  };
+
+  // From match to match; behind the last one of a record comes the next record.
+  const step = (by) => {
+    if (at < 0 || !found[inner + by]) return go(at + by, by < 0);
+    inner += by;
+    aim(found[inner]);
   };
 
   const search = () => {
     const query = get("find").value.trim().toLowerCase();
     for (const details of opened) details.open = false;
     opened.clear();
-    if (CSS.highlights) CSS.highlights.delete("found");
+    if (CSS.highlights) for (const name of ["found", "here"]) CSS.highlights.delete(name);
+    found = [];
     hits = query ? articles.filter((article) => text(article).includes(query)) : [];
     const kept = new Set(hits);
     for (const article of articles) article.classList.toggle("missed", Boolean(query) && !kept.has(article));
@@ -73,14 +113,14 @@
     timer = setTimeout(search, 200);
   });
   get("find").addEventListener("keydown", (event) => {
-    if (event.key === "Enter") go(at + (event.shiftKey ? -1 : 1));
+    if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
     if (event.key === "Escape") {
       get("find").value = "";
       search();
     }
   });
-  get("next").addEventListener("click", () => go(at + 1));
-  get("prev").addEventListener("click", () => go(at - 1));
+  get("next").addEventListener("click", () => step(1));
+  get("prev").addEventListener("click", () => step(-1));
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && document.activeElement === document.body) {
       event.preventDefault();

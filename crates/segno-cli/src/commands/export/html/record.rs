@@ -14,6 +14,7 @@ use segno_model::record::{
     ToolCall, ToolMessage, UserMessage,
 };
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// Lines of a prompt or a result that are shown before the rest is folded.
 const SHOWN: usize = 40;
@@ -28,12 +29,17 @@ pub(super) struct Article {
     pub(super) body: String,
 }
 
+/// How the names of the files end that calls have read, by the calls' ids: the language of their results.
+pub(super) type FilesRead = HashMap<String, String>;
+
 /// Makes articles of the records of one session.
 pub(super) struct Writer<'a> {
     pub(super) subject: &'a Subject,
     pub(super) masker: &'a mut Masker,
     /// The place in the page of each subagent's session.
     pub(super) children: &'a [(String, String)],
+    /// What is known of calls whose results are still to come.
+    pub(super) files_read: &'a mut FilesRead,
 }
 
 impl Writer<'_> {
@@ -172,7 +178,12 @@ impl Writer<'_> {
         let arguments = self.masker.arguments(&call.arguments);
         let parsed: Option<Value> = serde_json::from_str(&arguments).ok();
         let (gist, inside) = match parsed.as_ref().and_then(Value::as_object) {
-            Some(fields) => (gist(fields), fields_html(fields)),
+            Some(fields) => {
+                if call.name.to_ascii_lowercase().contains("read") {
+                    self.files_read.insert(call.id.clone(), file_ending(fields).to_owned());
+                }
+                (gist(fields), fields_html(fields))
+            }
             None => (first_line(&arguments), block(&arguments, "")),
         };
         format!(
@@ -193,6 +204,7 @@ impl Writer<'_> {
             Outcome::Unknown => ("outcome unknown", true),
         };
         let bad = bad || result.is_error;
+        let language = self.files_read.remove(&result.call_id).filter(|_| !bad).unwrap_or_default();
         let (mut body, mut lines) = (String::new(), 0);
         for part in &result.content {
             match part {
@@ -200,8 +212,8 @@ impl Writer<'_> {
                     let text = self.subject.text(text);
                     let text = self.masker.shown(&text);
                     lines += text.lines().count();
-                    let diff = if highlight::is_diff(&text) { "diff" } else { "" };
-                    body.push_str(&block(&text, diff));
+                    let language = if highlight::is_diff(&text) { "diff" } else { &language };
+                    body.push_str(&block(&text, language));
                 }
                 other => body.push_str(&self.picture(other)),
             }
@@ -290,11 +302,16 @@ fn gist(fields: &Fields) -> String {
     first_line(&text)
 }
 
-/// The arguments, each long text in a box of its own.
-fn fields_html(fields: &Fields) -> String {
+/// What is behind the last dot of the name of the file that a call is about.
+fn file_ending(fields: &Fields) -> &str {
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     let path = text("file_path").or_else(|| text("filePath")).or_else(|| text("path"));
-    let language = path.and_then(|path| path.rsplit_once('.')).map_or("", |(_, end)| end);
+    path.and_then(|path| path.rsplit_once('.')).map_or("", |(_, end)| end)
+}
+
+/// The arguments, each long text in a box of its own.
+fn fields_html(fields: &Fields) -> String {
+    let language = file_ending(fields);
     let mut out = String::new();
     let mut short = Fields::new();
     for (name, value) in fields {
