@@ -5,9 +5,9 @@
 
 use crate::error::CliError;
 use crate::stores::Stores;
-use crate::terminal::table;
+use crate::terminal::{clean, table};
 use segno_model::finding::{Finding, Severity};
-use segno_model::record::{AssistantBlock, Block, Body, Header, Message, Text as Stored};
+use segno_model::record::{AssistantBlock, Block, Body, Header, Message, ModelRef, Text as Stored};
 use segno_model::state::State;
 use segno_model::store::{Scanned, SessionStore as _};
 use segno_model::{Record, Seq, SessionId};
@@ -105,7 +105,7 @@ impl History {
 /// Where a finding is: line, byte and record, as far as they are known.
 #[must_use]
 pub fn place(finding: &Finding) -> String {
-    let mut place = Vec::new();
+    let mut place: Vec<String> = finding.file.iter().map(|name| clean::line(name)).collect();
     place.extend(finding.line.map(|line| format!("line {line}")));
     place.extend(finding.offset.map(|offset| format!("byte {offset}")));
     place.extend(finding.seq.map(|seq| format!("record {seq}")));
@@ -123,6 +123,17 @@ fn not_json(record: &Record) -> Option<Finding> {
         done: "it is kept and skipped".to_owned(),
         ..Finding::default()
     })
+}
+
+/// The name over a reply, also where the model is not known.
+#[must_use]
+pub fn model_word(model: &ModelRef) -> String {
+    match (model.provider.as_str(), model.id.as_str()) {
+        ("", "") => "reply".to_owned(),
+        (provider, "") => provider.to_owned(),
+        ("", id) => id.to_owned(),
+        _ => model.to_string(),
+    }
 }
 
 /// The text of blocks, with a word for what is no text.

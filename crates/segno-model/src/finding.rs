@@ -25,6 +25,9 @@ pub struct Finding {
     pub code: &'static str,
     /// How much it matters.
     pub severity: Severity,
+    /// The name of the file, where the session is several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// The line's number, counted from 1, where the reader has counted lines.
     pub line: Option<u64>,
     /// The byte offset in the file.

@@ -49,6 +49,7 @@ impl Bridge {
         Finding {
             code: "missing-parent",
             severity: Severity::Damage,
+            file: None,
             line: None,
             offset: None,
             seq: Some(self.child),

@@ -8,7 +8,7 @@
 mod blobs;
 mod every;
 mod other;
-mod pairs;
+pub(super) mod pairs;
 
 use self::blobs::Named;
 use super::Workplace;

@@ -17,6 +17,7 @@ use crate::when;
 use segno_model::Timestamp;
 use segno_store::search::Words;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -42,6 +43,8 @@ pub async fn search(
         ..Wanted::default()
     };
     let (sessions, others) = everything(place).await?;
+    let listed = sessions.iter().map(|session| session.id().to_owned()).collect();
+    let asked = Asked { listed, ..asked };
     let sessions: Vec<Listed> =
         ordered(sessions, now).into_iter().filter(|s| wanted.holds(s, now)).collect();
     let ids = short_ids(&sessions.iter().map(Listed::id).collect::<Vec<_>>());
@@ -72,6 +75,7 @@ fn asked(args: &SearchArgs, now: Timestamp) -> Result<Asked, CliError> {
         path: args.path.clone(),
         since: time(&args.since)?,
         until: time(&args.until)?,
+        listed: HashSet::new(),
     })
 }
 

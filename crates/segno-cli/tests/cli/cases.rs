@@ -14,19 +14,19 @@ use std::time::{Duration, SystemTime};
 const KILN: &str = concat!("/srv/", "work/kiln");
 
 /// One case: where it goes, what `check` says, what `show` and `show --context` hold and do not hold.
-struct Case {
-    folder: &'static str,
-    name: &'static str,
-    session: &'static str,
+pub(super) struct Case {
+    pub(super) folder: &'static str,
+    pub(super) name: &'static str,
+    pub(super) session: &'static str,
     verdict: &'static str,
     /// Lines that `check` names.
     lines: &'static [u64],
     shown: &'static [&'static str],
-    sent: &'static [&'static str],
-    unsent: &'static [&'static str],
+    pub(super) sent: &'static [&'static str],
+    pub(super) unsent: &'static [&'static str],
 }
 
-const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case {
         folder: CLAUDE,
         name: "01-torn-middle-lines",

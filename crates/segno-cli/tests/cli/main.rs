@@ -7,6 +7,7 @@ mod args;
 mod binary;
 mod bundle;
 mod cases;
+mod cases_further;
 mod check;
 mod clean;
 mod compaction;

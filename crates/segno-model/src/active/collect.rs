@@ -136,6 +136,7 @@ fn missing(loader: &Loader, broken: &Broken) -> Damage {
             // A tip or an edit that names nothing is not followed; no record is missing.
             None => Severity::Warning,
         },
+        file: None,
         line: None,
         offset: at,
         seq: child,

@@ -182,8 +182,8 @@ pub struct TraceRow {
 }
 
 /// What the model is told about a call whose result was never recorded.
-pub const UNKNOWN_OUTCOME: &str = "The outcome of this call is unknown: Segno was interrupted before \
-    a result was recorded. It may have happened completely, partly or not at all. Check before \
+pub const UNKNOWN_OUTCOME: &str = "The outcome of this call is unknown: the agent was interrupted before a \
+    result was recorded. It may have happened completely, partly or not at all. Check before \
     repeating it.";
 
 /// Stands between two turns of the model, and at the end when the last turn is the model's.

@@ -111,6 +111,7 @@ impl Places<'_> {
             self.findings.push(Finding {
                 code: "missing-kept-record",
                 severity: Severity::Damage,
+                file: None,
                 line: None,
                 offset: None,
                 seq: Some(boundary.seq()),
@@ -129,6 +130,7 @@ fn missing_tip(asked: Seq, found: Option<Seq>) -> Finding {
     Finding {
         code: "missing-tip",
         severity: Severity::Damage,
+        file: None,
         line: None,
         offset: None,
         seq: Some(asked),

@@ -293,6 +293,7 @@ fn say(fact: &Fact, case: &Case, severity: Severity) -> Finding {
     Finding {
         code,
         severity,
+        file: None,
         line: fact.line,
         offset: Some(fact.at),
         seq,

@@ -133,6 +133,7 @@ pub(crate) fn emptied(end: u64) -> Option<Finding> {
     (end == 0).then(|| Finding {
         code: "log-empty",
         severity: Severity::Damage,
+        file: None,
         line: None,
         offset: Some(0),
         seq: None,
@@ -158,6 +159,7 @@ pub(crate) fn tail_finding(tail: &Tail, end: u64, origin: u64) -> Finding {
     Finding {
         code,
         severity: Severity::Warning,
+        file: None,
         line: None,
         offset: Some(tail.at),
         seq: None,

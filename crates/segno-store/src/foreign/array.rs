@@ -255,7 +255,8 @@ impl<R: Read> Pieces<R> {
             self.advance(self.end - self.start);
         }
         if bytes > 0 {
-            let sentence = format!("{bytes} bytes stand behind the end of the JSON value.");
+            let stand = if bytes == 1 { "byte stands" } else { "bytes stand" };
+            let sentence = format!("{bytes} {stand} behind the end of the JSON value.");
             let done = "They were left out; the value was read.";
             out.found("trailing-bytes", Severity::Warning, &origin, &sentence, done);
         }

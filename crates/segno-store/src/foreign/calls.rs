@@ -11,9 +11,9 @@ use segno_model::finding::Severity;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// What a result says that was put in for one which was lost, in files that were repaired here.
-pub const UNKNOWN_OUTCOME: &str = "The outcome of this call is unknown: the agent was interrupted before a result \
-    was recorded. It may have happened completely, partly or not at all. Check before repeating it.";
+/// What a result says that was put in for one which was lost, in files that were repaired here: what the model is
+/// told here, too.
+pub use segno_model::context::UNKNOWN_OUTCOME;
 
 /// The calls of one session.
 #[derive(Debug, Default)]

@@ -200,6 +200,7 @@ pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), Forei
             return Ok(());
         }
         let mut pieces = Pieces::open(&path, &[])?;
+        out.in_file(&path);
         pieces.each(&format!("cline.{name}"), out, take)?;
         bytes += pieces.bytes();
         Ok::<_, ForeignError>(())
@@ -209,6 +210,7 @@ pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), Forei
     each(SHOWN, out, &mut |piece, out| Ok(reader.shown(piece, out)))?;
     reader.forget(out);
     each(METADATA, out, &mut |piece, out| Ok(metadata(piece, out)))?;
+    out.in_no_file();
     out.finish(&session.path, bytes)
 }
 

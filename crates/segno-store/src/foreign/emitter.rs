@@ -19,6 +19,8 @@ pub(crate) struct Emitter<'s> {
     at: Timestamp,
     turns: u64,
     stopped: bool,
+    /// The file that is read, where a session is several.
+    file: Option<String>,
 }
 
 /// What a record carries besides its body.
@@ -34,6 +36,8 @@ pub(super) struct Meta {
     pub(super) subagent: Option<String>,
     /// See [`ForeignRecord::copy`].
     pub(super) copy: bool,
+    /// See [`ForeignRecord::inherited`].
+    pub(super) inherited: bool,
     /// See [`ForeignRecord::response`].
     pub(super) response: Option<String>,
 }
@@ -41,7 +45,7 @@ pub(super) struct Meta {
 impl<'s> Emitter<'s> {
     /// Hands on to `sink`.
     pub(crate) fn new(sink: &'s mut dyn Sink) -> Self {
-        Self { sink, next: 0, at: Timestamp::default(), turns: 0, stopped: false }
+        Self { sink, next: 0, at: Timestamp::default(), turns: 0, stopped: false, file: None }
     }
 
     /// Hands on a record and says its number.
@@ -67,6 +71,7 @@ impl<'s> Emitter<'s> {
             origin: meta.origin,
             subagent: meta.subagent,
             copy: meta.copy,
+            inherited: meta.inherited,
             response: meta.response,
         }));
         seq
@@ -114,6 +119,16 @@ impl<'s> Emitter<'s> {
         self.send(Item::Finding(finding));
     }
 
+    /// What is found from now on is in this one of a session's files.
+    pub(super) fn in_file(&mut self, path: &Path) {
+        self.file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    }
+
+    /// What is found from now on is in no file in particular.
+    pub(super) fn in_no_file(&mut self) {
+        self.file = None;
+    }
+
     /// Hands on an anomaly at a place.
     pub(super) fn found(
         &mut self,
@@ -127,6 +142,7 @@ impl<'s> Emitter<'s> {
         self.finding(Finding {
             code,
             severity,
+            file: self.file.clone(),
             line: at.line,
             offset: at.offset,
             seq: None,

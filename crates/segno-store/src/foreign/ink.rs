@@ -342,7 +342,12 @@ impl Reader {
         for raw in &row.retained_tail {
             let nodes = match self.said.get(&text_hash(raw.get())) {
                 Some(nodes) => Some(*nodes),
-                None => emit(raw, &Meta { copy: true, ..meta.clone() }, &mut self.chain, out),
+                None => emit(
+                    raw,
+                    &Meta { copy: true, inherited: false, ..meta.clone() },
+                    &mut self.chain,
+                    out,
+                ),
             };
             if let Some((first, count)) = nodes {
                 kept.extend((first..first + u64::from(count)).map(pos));

@@ -37,6 +37,9 @@ pub struct ForeignRecord {
     /// the one that it was forked from. It has its place in the context; it is not counted, and not
     /// shown twice.
     pub copy: bool,
+    /// True for a copy whose original stands in the session that this one was forked from: here it stands
+    /// once, and whoever reads only this session finds it nowhere else.
+    pub inherited: bool,
     /// Identifies the model's response whose usage this record carries, over all files: copies of it in
     /// forks and resumed sessions have the same. None when the format has nothing of the kind.
     pub response: Option<String>,

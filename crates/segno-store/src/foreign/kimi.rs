@@ -146,17 +146,25 @@ pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), Forei
     let wire = folder.join("wire.jsonl");
     let (mut spent, mut bytes) = (Vec::new(), 0);
     if is_current && wire.is_file() {
+        out.in_file(&wire);
         spent = read_wire(&wire, &mut reader, out)?;
     }
     let mut files = if is_current { earlier(&folder)? } else { Vec::new() };
     files.push(path);
+    let is_one = files.len() == 1;
     for file in files {
         reader.begin();
+        out.in_file(&file);
         let mut lines = Lines::open(&file)?;
         lines.each_object("kimi.unknown", out, |object, out| Ok(reader.take(object, out)))?;
         bytes += lines.bytes();
     }
+    if !is_one {
+        // A call that is still open may stand in any of them.
+        out.in_no_file();
+    }
     reader.end(out);
+    out.in_no_file();
     for (at, response, usage) in spent {
         let model = ModelRef::default();
         let body = Body::Usage(UsageRecord { purpose: "reply".to_owned(), model, usage });
@@ -338,7 +346,12 @@ impl Reader {
         self.repeats = false;
         self.keeps = self.keeps && !is_new;
         let from = self.chain.last();
-        if !self.message(row, object, Meta { copy: self.keeps, ..meta.clone() }, out) {
+        if !self.message(
+            row,
+            object,
+            Meta { copy: self.keeps, inherited: false, ..meta.clone() },
+            out,
+        ) {
             return false;
         }
         mended.tell("kimi.message", object.json, &meta, out);

@@ -206,7 +206,8 @@ impl Reader {
         let mut origin = object.origin.clone();
         origin.id.clone_from(&row.uuid);
         let copy = row.forked_from.is_some();
-        let meta = Meta { at, origin, copy, subagent: side.clone(), ..Meta::default() };
+        let meta =
+            Meta { at, origin, copy, inherited: copy, subagent: side.clone(), ..Meta::default() };
         let thread = match side {
             Some(agent) => self.sides.entry(agent).or_default(),
             None => &mut self.main,
@@ -404,7 +405,7 @@ impl Thread {
         });
         let summary = texts.collect::<Vec<_>>().join("\n");
         self.chain.summary(summary, Vec::new(), meta.clone(), out);
-        let copy = Meta { copy: true, ..meta.clone() };
+        let copy = Meta { copy: true, inherited: false, ..meta.clone() };
         for content in history {
             let is_reply = content.role.as_deref() == Some("model");
             let parts = parts(content, &copy, out);

@@ -9,7 +9,7 @@ use crate::terminal::table::{plural, size};
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::finding::{Finding, Severity};
 use segno_store::foreign::{self, Item};
-use segno_store::rescue::is_repaired;
+use segno_store::rescue::{self, is_repaired};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -26,6 +26,8 @@ struct Report<'a> {
     verdict: Verdict,
     records: usize,
     bytes: u64,
+    /// How many places its own agent trips over; none where that is not known.
+    repairs: Option<usize>,
     findings: Vec<Finding>,
 }
 
@@ -88,6 +90,7 @@ fn examine(session: &Other) -> Result<Report<'_>, CliError> {
         verdict: verdict(&findings),
         records,
         bytes: session.row.bytes,
+        repairs: repairs(session),
         findings,
     })
 }
@@ -103,9 +106,35 @@ fn lines(report: &Report<'_>, session: &Other, named: &str) -> Vec<Text> {
             .with(Tone::Dim, &format!("  {}  ", session.word()))
             .with_text(Text::line(Tone::Dim, &report.path)),
     );
-    let is_worth_it = report.verdict == Verdict::Warnings || report.verdict == Verdict::Damage;
-    if is_worth_it && is_repaired(session.row.agent) {
-        out.push(Text::line(Tone::Plain, &format!("next: segno repair {named}")));
-    }
+    out.extend(advice(report, session, named));
     out
+}
+
+/// What can be done about it. What reads well here may still be what its own agent refuses, as a provider refuses
+/// thinking without a signature; that is the repair's to say.
+fn advice(report: &Report<'_>, session: &Other, named: &str) -> Vec<Text> {
+    let next = Text::line(Tone::Plain, &format!("next: segno repair {named}"));
+    let is_worth_it = matches!(report.verdict, Verdict::Warnings | Verdict::Damage);
+    match report.repairs {
+        _ if is_worth_it && is_repaired(session.row.agent) => vec![next],
+        None | Some(0) => Vec::new(),
+        Some(places) => {
+            let are = if places == 1 { "1 place is" } else { &format!("{places} places are") };
+            let told = format!(
+                "note: {are} no trouble here and can be for {}; the repair says what and where",
+                session.row.agent
+            );
+            vec![Text::line(Tone::Warning, &told), next]
+        }
+    }
+}
+
+/// How many places its own agent trips over. One that is at work has a call without a result all the time.
+fn repairs(session: &Other) -> Option<usize> {
+    if !is_repaired(session.row.agent) || session.state.is_live() {
+        return None;
+    }
+    let files = rescue::files(&session.located());
+    let plans: Result<Vec<_>, _> = files.iter().map(rescue::plan).collect();
+    Some(plans.ok()?.iter().map(|plan| plan.changes.len()).sum())
 }

@@ -10,6 +10,28 @@ use segno_model::{Record, Seq};
 
 /// What is unusual about calls and results.
 pub(super) fn findings(records: &[Record]) -> Vec<Finding> {
+    let (turns, results, replies) = taken_apart(records);
+    let pairs = pair(&turns, &results, &replies);
+    let of_results = results.iter().zip(&pairs.verdicts);
+    let mut found: Vec<Finding> =
+        of_results.filter_map(|(result, verdict)| of_result(result.seq, *verdict)).collect();
+    for (turn, answers) in turns.iter().zip(&pairs.answers) {
+        let open = answers.iter().filter(|answer| answer.is_none()).count();
+        if open > 0 {
+            found.push(unanswered(turn.seq, open));
+        }
+    }
+    found
+}
+
+/// What becomes of each result.
+pub(crate) fn verdicts(records: &[Record]) -> Vec<(Seq, Verdict)> {
+    let (turns, results, replies) = taken_apart(records);
+    let pairs = pair(&turns, &results, &replies);
+    results.iter().map(|result| result.seq).zip(pairs.verdicts).collect()
+}
+
+fn taken_apart(records: &[Record]) -> (Vec<Turn<'_>>, Vec<Reported<'_>>, Vec<Seq>) {
     let (mut turns, mut results, mut replies) = (Vec::new(), Vec::new(), Vec::new());
     for record in records {
         let Body::Message(message) = record.body() else { continue };
@@ -22,17 +44,7 @@ pub(super) fn findings(records: &[Record]) -> Vec<Finding> {
             Message::Tool(result) => results.push(reported(record.seq(), result)),
         }
     }
-    let pairs = pair(&turns, &results, &replies);
-    let of_results = results.iter().zip(&pairs.verdicts);
-    let mut found: Vec<Finding> =
-        of_results.filter_map(|(result, verdict)| of_result(result.seq, *verdict)).collect();
-    for (turn, answers) in turns.iter().zip(&pairs.answers) {
-        let open = answers.iter().filter(|answer| answer.is_none()).count();
-        if open > 0 {
-            found.push(unanswered(turn.seq, open));
-        }
-    }
-    found
+    (turns, results, replies)
 }
 
 fn turn(seq: Seq, reply: &AssistantMessage) -> Turn<'_> {

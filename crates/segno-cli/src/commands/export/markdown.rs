@@ -6,6 +6,7 @@
 
 use super::subject::{Broken, Head, Part, Subject, Told};
 use crate::commands::show;
+use crate::history::model_word;
 use crate::secrets::Masker;
 use crate::terminal::clean;
 use segno_model::record::{AssistantBlock, AssistantMessage, Body, Message, ToolMessage};
@@ -21,7 +22,7 @@ pub(super) fn write(
     head(&subject.head, masker, out)?;
     subject.each(&mut |part| {
         let section = match part {
-            Part::Record(told) if told.current => section(subject, &told, masker),
+            Part::Record(told) if told.current => with_fate(section(subject, &told, masker), &told),
             Part::Waiting(prompt) => {
                 format!("## You, never delivered\n\n{}\n", masker.shown(prompt).trim_end())
             }
@@ -40,10 +41,22 @@ fn head(head: &Head, masker: &mut Masker, out: &mut dyn Write) -> io::Result<()>
         write!(out, ", in `{}`", masker.shown(&head.cwd))?;
     }
     writeln!(out)?;
+    if let Some(origin) = &head.forked {
+        let said = format!("Forked from {origin}");
+        writeln!(out, "\n{}", masker.shown(&said))?;
+    }
     let Some(parent) = &head.parent else { return Ok(()) };
     let role = head.role.as_deref().map(|role| format!(" {role}")).unwrap_or_default();
     let said = format!("Subagent{role} of {parent}{}", where_to_read(parent));
     writeln!(out, "\n{}", masker.shown(&said))
+}
+
+/// With what became of it behind it.
+fn with_fate(section: String, told: &Told<'_>) -> String {
+    match told.fate {
+        Some(fate) if !section.is_empty() => format!("{section}\n*{fate}*\n"),
+        _ => section,
+    }
 }
 
 fn section(subject: &Subject, told: &Told<'_>, masker: &mut Masker) -> String {
@@ -89,7 +102,7 @@ fn where_to_read(id: &str) -> String {
 }
 
 fn reply(seq: u64, reply: &AssistantMessage, masker: &mut Masker) -> String {
-    let mut out = format!("## {} (#{seq})\n", reply.model);
+    let mut out = format!("## {} (#{seq})\n", model_word(&reply.model));
     for block in &reply.content {
         match block {
             AssistantBlock::Text { text } => {
@@ -114,7 +127,8 @@ fn result(seq: u64, subject: &Subject, result: &ToolMessage, masker: &mut Masker
     let failed = if result.is_error { ", failed" } else { "" };
     let text = subject.blocks(&result.content);
     let text = fenced("", &masker.shown(&text));
-    format!("### Result of {}{failed} (#{seq})\n\n{text}", masker.shown(&result.name))
+    let of = if result.name.is_empty() { String::new() } else { format!(" of {}", result.name) };
+    format!("### Result{}{failed} (#{seq})\n\n{text}", masker.shown(&of))
 }
 
 /// Text in a fence that is longer than any run of backticks in it.

@@ -3,6 +3,7 @@
 //! Responsible for: what is known about it, its records in the order in which they were written with what was
 //! noticed between them, and the sessions of its subagents. Must not: know any format, or mask.
 
+use crate::commands::show::{Answered, unsent_of_log};
 use crate::commands::{Workplace, children};
 use crate::config;
 use crate::costs::SessionCosts;
@@ -48,6 +49,8 @@ pub(super) struct Head {
     pub(super) role: Option<String>,
     /// The session that started it.
     pub(super) parent: Option<String>,
+    /// The session that it was forked from.
+    pub(super) forked: Option<String>,
     /// What is said where the original is gone and this is a copy.
     pub(super) gone: Option<String>,
 }
@@ -157,6 +160,7 @@ impl Subject {
             branch: row.branch.clone(),
             role: row.role.clone(),
             parent: row.parent.clone(),
+            forked: row.fork_of.as_ref().map(|id| format!("{}:{id}", row.agent.id())),
             gone: session.gone(),
             ..Head::default()
         };
@@ -237,6 +241,7 @@ impl Subject {
         findings.sort_by_key(|finding| finding.seq.unwrap_or(0));
         let mut findings = findings.into_iter().peekable();
         let (mut last, mut current) = (None, true);
+        let unsent = unsent_of_log(&history.records);
         for record in &history.records {
             let seq = record.seq();
             while let Some(finding) = findings.next_if(|f| f.seq.unwrap_or(0) <= seq) {
@@ -246,7 +251,7 @@ impl Subject {
             if record.is_node() {
                 (last, current) = (Some(seq), self.is_current(record));
             }
-            let fate = fate(history, record);
+            let fate = fate(history, record).or_else(|| unsent.get(&seq).copied());
             let at = Some(record.envelope.at);
             each(Part::Record(Told { record, at, current, behind, fate }))?;
         }
@@ -259,9 +264,12 @@ impl Subject {
         each: &mut dyn FnMut(Part<'_>) -> io::Result<()>,
     ) -> Result<(), Broken> {
         let (mut last, mut waiting, mut done) = (None, Vec::new(), Ok(()));
+        let mut answered = Answered::default();
         foreign::read(&session.located(), &mut |item| {
             done = match item {
-                Item::Record(read) if read.copy || read.subagent.is_some() => Ok(()),
+                Item::Record(read) if read.subagent.is_some() => Ok(()),
+                // What a fork copied stands once in it.
+                Item::Record(read) if read.copy && !read.inherited => Ok(()),
                 Item::Record(read) => {
                     let record = &read.record;
                     let behind = turned(record, last);
@@ -270,7 +278,8 @@ impl Subject {
                     }
                     let current = !record.is_node() || self.is_current(record);
                     let at = read.dated.then_some(record.envelope.at);
-                    each(Part::Record(Told { record, at, current, behind, fate: None }))
+                    let fate = answered.take(record);
+                    each(Part::Record(Told { record, at, current, behind, fate }))
                 }
                 Item::Finding(finding) => each(Part::Finding(&finding)),
                 Item::Fact(foreign::Fact::Pending(prompts)) => {

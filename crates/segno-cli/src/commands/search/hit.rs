@@ -29,6 +29,8 @@ pub(super) struct Asked {
     pub(super) path: Option<String>,
     pub(super) since: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
+    /// The ids of all sessions that there are.
+    pub(super) listed: HashSet<String>,
 }
 
 /// A place where all words stand.
@@ -91,9 +93,12 @@ pub(super) fn hits_in(
             files.scan_now(&entry.id, visit).map_err(|e| e.to_string())?;
         }
         Listed::Other(other) => {
+            // What a fork copied is found in its origin, where that is still there.
+            let origin = other.row.fork_of.as_ref();
+            let is_orphan = origin.is_some_and(|origin| !asked.listed.contains(origin));
             let read = foreign::read(&other.located(), &mut |item| {
                 if let Item::Record(read) = item
-                    && !read.copy
+                    && (!read.copy || (is_orphan && read.inherited))
                 {
                     let at = read.dated.then_some(read.record.envelope.at);
                     search.record(&read.record, at, read.origin.line);

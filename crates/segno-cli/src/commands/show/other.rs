@@ -4,8 +4,9 @@
 //! change anything, or leave out a branch.
 
 use super::context;
-use super::transcript::record_lines;
+use super::transcript::{record_lines, unsent_line};
 use super::tree;
+use super::unsent::Answered;
 use crate::args::ShowArgs;
 use crate::error::{CliError, ExitCode};
 use crate::others::Other;
@@ -91,6 +92,7 @@ fn transcript(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(
     let mut last: Option<Seq> = None;
     let mut shown = 0_u64;
     let mut pending = Vec::new();
+    let (mut answered, mut beginning) = (Answered::default(), Beginning::Unseen);
     foreign::read(&session.located(), &mut |item| {
         match item {
             Item::Record(read) if is_shown(&read) => {
@@ -103,13 +105,16 @@ fn transcript(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(
                     return ControlFlow::Break(());
                 }
                 let lines = record_lines(&read.record, columns);
+                let unsent = answered.take(&read.record);
                 if is_near(seq, at) && !lines.is_empty() {
+                    screen.lines(beginning.turns(&read, session));
                     screen.line("");
                     if let Some(from) = turned {
                         let text = format!("— goes on behind #{from}: another branch —");
                         screen.line(Text::line(Tone::Warning, &text));
                     }
                     screen.lines(lines);
+                    screen.lines(unsent.map(unsent_line));
                     shown += 1;
                 }
             }
@@ -146,9 +151,38 @@ fn subagent_lines(subagents: &[Other], screen: &mut Screen) {
     }
 }
 
-/// Not copies, not what a subagent said, and nothing that only a machine reads.
+/// What a fork copied from its origin, as it is shown.
+#[derive(Clone, Copy)]
+enum Beginning {
+    Unseen,
+    Copied,
+    Over,
+}
+
+impl Beginning {
+    /// The mark in front of a record with which the copies begin, or are over.
+    fn turns(&mut self, read: &ForeignRecord, session: &Other) -> Vec<Text> {
+        let (next, says) = match (*self, read.inherited) {
+            (Self::Unseen, true) => {
+                let origin = session.row.fork_of.as_deref();
+                let origin = origin
+                    .map_or("the session that it was forked from".to_owned(), |id| {
+                        format!("{}:{id}", session.row.agent.id())
+                    });
+                (Self::Copied, Some(format!("— copied from {origin} —")))
+            }
+            (Self::Copied, false) => (Self::Over, Some("— its own from here on —".to_owned())),
+            (now, _) => (now, None),
+        };
+        *self = next;
+        let line = |says: String| Text::line(Tone::Dim, &says);
+        says.into_iter().flat_map(|says| [Text::default(), line(says)]).collect()
+    }
+}
+
+/// Not what is said twice, not what a subagent said, and nothing that only a machine reads.
 fn is_shown(read: &ForeignRecord) -> bool {
-    !read.copy
+    (!read.copy || read.inherited)
         && read.subagent.is_none()
         && !matches!(read.record.body(), Body::Custom(c) if c.context.is_none())
 }

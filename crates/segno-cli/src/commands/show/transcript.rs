@@ -3,8 +3,8 @@
 //! Responsible for: the current branch as a person reads it, and as JSON. Must not: cut what people or
 //! the model said; only results are cut.
 
-use super::heading;
-use crate::history::{History, as_json, blocks_text, stored_text};
+use super::{heading, unsent};
+use crate::history::{History, as_json, blocks_text, model_word, stored_text};
 use crate::terminal::markdown::Markdown;
 use crate::terminal::table::count;
 use crate::terminal::{Screen, Text, Tone, clean, diff};
@@ -53,6 +53,7 @@ pub(super) fn show(
     }
     screen.lines(heading(history));
     let columns = screen.look().columns;
+    let unsent = unsent::of_log(&history.records);
     for record in told {
         if screen.is_gone() {
             return;
@@ -67,9 +68,15 @@ pub(super) fn show(
         if !lines.is_empty() {
             screen.line("");
             screen.lines(lines);
+            screen.lines(unsent.get(&record.seq()).map(|why| unsent_line(why)));
             screen.lines(edited(history, record.seq()));
         }
     }
+}
+
+/// Behind a result that is not sent.
+pub(super) fn unsent_line(why: &str) -> Text {
+    Text::line(Tone::Warning, &format!("({why})"))
 }
 
 /// What a record says and the model is not sent, or what it does not say any more.
@@ -220,7 +227,8 @@ fn user_lines(seq: Seq, user: &UserMessage) -> Vec<Text> {
 
 fn reply_lines(seq: Seq, reply: &AssistantMessage, columns: usize) -> Vec<Text> {
     let partial = if reply.partial { " (broke off)" } else { "" };
-    let mut lines = vec![who(seq, &format!("{}{partial}", reply.model), Tone::Heading)];
+    let mut lines =
+        vec![who(seq, &format!("{}{partial}", model_word(&reply.model)), Tone::Heading)];
     for block in &reply.content {
         match block {
             AssistantBlock::Text { text } => {
@@ -257,7 +265,8 @@ fn result_lines(seq: Seq, result: &ToolMessage, columns: usize) -> Vec<Text> {
         Outcome::NotRecorded => ("not recorded", Tone::Warning),
         Outcome::Unknown => ("outcome unknown", Tone::Warning),
     };
-    let mut lines = vec![who(seq, &format!("{}: {word}", result.name), tone)];
+    let name = if result.name.is_empty() { "result" } else { &result.name };
+    let mut lines = vec![who(seq, &format!("{name}: {word}"), tone)];
     let text = blocks_text(&result.content);
     let (before, change) = split_diff(&text);
     lines.extend(cut_lines(before, columns.saturating_sub(2)));

@@ -258,6 +258,7 @@ impl<'s> Reader<'s> {
         let mut step = Step { key: Some((key, print)), lane, ..Step::default() };
         step.meta = meta(object, row.uuid.as_deref(), row.timestamp.as_deref());
         step.meta.copy = row.forked_from.is_some();
+        step.meta.inherited = step.meta.copy;
         step.meta.subagent = self.chain.agent(lane);
         let named = row.parent_uuid.as_ref().or(row.logical_parent_uuid.as_ref());
         step.parent = match named {

@@ -112,7 +112,7 @@ impl Thread {
     }
 
     fn copy(&mut self, message: Message, line: &Line<'_>, out: &mut Emitter<'_>) {
-        let meta = Meta { copy: true, ..self.meta(line) };
+        let meta = Meta { copy: true, inherited: false, ..self.meta(line) };
         match message {
             Message::User(_) => drop(self.node(message, meta, out)),
             Message::Assistant(reply) => self.reply(reply, meta, out),

@@ -216,7 +216,7 @@ impl Thread {
     pub(super) fn meta(&self, line: &Line<'_>) -> Meta {
         // The lines of another file are no place in this one.
         let origin = if self.base { Origin::default() } else { line.origin.clone() };
-        Meta { at: line.at, origin, copy: self.copy, ..Meta::default() }
+        Meta { at: line.at, origin, copy: self.copy, inherited: self.copy, ..Meta::default() }
     }
 
     fn tell(

@@ -281,7 +281,7 @@ fn retained(row: &mut Row<'_>, at: &At<'_>, out: &mut Emitter<'_>) -> Vec<Pos> {
     let mut calls: HashMap<String, VecDeque<Seq>> = HashMap::new();
     let mut parent = at.meta.parent;
     for raw in row.retained_tail.take().unwrap_or_default() {
-        let meta = Meta { copy: true, parent, ..at.meta.clone() };
+        let meta = Meta { copy: true, inherited: false, parent, ..at.meta.clone() };
         let mended = Mended::default();
         let msg = mended.parse::<Msg<'_>>(raw.get());
         mended.tell("pi.retained", raw.get(), &Meta { parent: None, ..meta.clone() }, out);

@@ -174,11 +174,13 @@ impl Reader {
 
     fn meta(&self, row: &Row<'_>, place: Place, object: &Object<'_>) -> Meta {
         let id = row.id.as_deref().map(str::to_owned);
+        let inherited = row.timestamp.0.is_some() && row.timestamp.0 < self.copied_before;
         Meta {
             parent: place.node.map(|node| self.tree.seq(node)),
             at: row.timestamp.0,
             origin: Origin { id, ..object.origin.clone() },
-            copy: row.timestamp.0.is_some() && row.timestamp.0 < self.copied_before,
+            copy: inherited,
+            inherited,
             ..Meta::default()
         }
     }

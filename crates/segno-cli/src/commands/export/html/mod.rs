@@ -209,6 +209,7 @@ fn facts(head: &Head) -> Vec<(&'static str, String)> {
     add("original", head.gone.clone());
     add("branch", head.branch.clone());
     add(PARENT, head.parent.clone());
+    add("forked from", head.forked.clone());
     add("began", head.created.map(when));
     add("last message", head.last.map(when));
     add("model", Some(head.models.join(", ")));

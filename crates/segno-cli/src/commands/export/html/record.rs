@@ -222,7 +222,7 @@ impl Writer<'_> {
         let tone = if bad { "bad" } else { "good" };
         let body = format!(
             "<details class=\"tool\"{open}><summary><b>{}</b> <span class=\"{tone}\">{word}</span> <span class=\"dim\">{}</span></summary>{body}</details>",
-            line(&self.masker.shown(&result.name)),
+            line(&self.masker.shown(if result.name.is_empty() { "result" } else { &result.name })),
             plural(lines, "line")
         );
         Article { class: "result", who: "result".to_owned(), body }
