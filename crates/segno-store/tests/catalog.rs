@@ -189,6 +189,8 @@ fn a_database_in_any_state_changes_nothing_about_the_list() {
         let (catalog, report) = place.list();
         assert_eq!(report.total, 4, "{what}: {:?}", catalog.opened());
         assert_eq!(place.rows(), before, "{what}");
+        // SQLite itself reads a cut page as if zeros stood there, which would be believed.
+        assert!(what != "cut" || matches!(catalog.opened(), Opened::SetAside(_)), "{what}");
         if let Opened::SetAside(aside) = catalog.opened() {
             assert_eq!(fs::read(aside).unwrap(), bytes, "{what}: what was there is kept");
         }

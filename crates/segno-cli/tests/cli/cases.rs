@@ -279,8 +279,8 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-/// Covers: #1, #3, #5, #6, #9, #10, #20, #24, #26, #28, #32, #35, #39, #41, #46, #48, #51, #54, #109, #121, #130, #131,
-/// #132, #135, #147, G3.
+/// Covers: #1, #3, #5, #10, #20, #24, #26, #32, #34, #36, #39, #46, #48, #51, #54, #109, #121, #130, #131, #132,
+/// #135, #147, G3.
 #[test]
 fn each_case_is_checked_and_shown() {
     let mut wrong = String::new();
@@ -328,7 +328,7 @@ fn results_with(machine: &Machine, session: &str, text: &str) -> usize {
     results.filter(|result| result["content"].to_string().contains(text)).count()
 }
 
-/// Covers: #35, #39.
+/// Covers: #34, #36, #38, #39.
 #[test]
 fn every_call_has_the_one_result_that_is_its_own() {
     let machine = Machine::with(PI, &["18-duplicate-results", "20-reused-call-ids"]);
@@ -480,7 +480,7 @@ fn nothing_that_was_stored_reaches_the_terminal_as_a_command() {
     assert!(shown["records"].to_string().contains(r"\u001b]52;c;cHduZWQ=\u0007copy"));
 }
 
-/// Covers: #22, #74, #110.
+/// Covers: #74, #109, #110.
 #[test]
 fn a_clock_that_jumped_decides_nothing() {
     let machine = Machine::with(PI, &["40-clock-backwards"]);
@@ -564,7 +564,7 @@ fn a_subagent_is_never_the_last_session() {
     assert_eq!(last["id"], "c0de002a-1111-4111-8111-0000000000f0");
 }
 
-/// Covers: #24.
+/// Covers: #29.
 #[test]
 fn a_deep_chain_is_read_to_its_end() {
     let id = "019c1111-002c-7000-8000-00000000002c";
@@ -604,6 +604,10 @@ fn a_deep_chain_is_read_to_its_end() {
     assert_eq!(tree["nodes"].as_array().unwrap().len(), 5000);
     let raw = machine.run(&["show", session, "--json"]).out;
     assert!(raw.contains(&r#"{\"a\":"#.repeat(400)), "the deep record is kept");
+    for format in ["markdown", "html", "claude", "codex", "pi", "gemini", "opencode"] {
+        let exported = machine.out(&["export", session, "--format", format]);
+        assert!(exported.contains("LEAF-44"), "{format}");
+    }
     let checked = machine.run(&["check", session]);
     assert!(checked.code <= 1, "{checked:?}");
 }

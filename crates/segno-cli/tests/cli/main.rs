@@ -63,4 +63,5 @@ mod strange_files;
 mod subagents;
 mod take_up;
 mod terminal_process;
+mod way_back;
 mod worktree;

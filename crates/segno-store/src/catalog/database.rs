@@ -8,7 +8,8 @@ use super::packed::{Unpacker, pack};
 use super::{Fingerprint, Opened, Row, foreign_rows};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use segno_model::SessionId;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::Read as _;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -147,6 +148,13 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 /// Opens the file, private from the start, and makes sure that its table has today's shape.
 fn connect_once(path: &Path) -> rusqlite::Result<Connection> {
     make_private_file(path);
+    if is_cut(path) {
+        let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+        return Err(rusqlite::Error::SqliteFailure(
+            corrupt,
+            Some("its last page is cut".to_owned()),
+        ));
+    }
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
     // Says something only to a file that is new.
@@ -176,6 +184,21 @@ fn connect_once(path: &Path) -> rusqlite::Result<Connection> {
     connection.prepare("SELECT id, bytes, modified_ns, ino, row FROM session")?;
     foreign_rows::check(&connection)?;
     Ok(connection)
+}
+
+/// Whether the file ends within a page. SQLite reads the rest of such a page as zeros, which then stand in rows.
+/// While a process has it open, which its journal tells, it may be about to write that page.
+fn is_cut(path: &Path) -> bool {
+    let mut journal = path.as_os_str().to_owned();
+    journal.push("-wal");
+    let Some(meta) = fs::metadata(path).ok().filter(std::fs::Metadata::is_file) else {
+        return false;
+    };
+    let mut head = [0; 18];
+    let whole = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    // 1 stands for 65,536, which is in no file of ours; 0 is in none at all.
+    let page = u64::from(u16::from_be_bytes([head[16], head[17]]));
+    whole.is_ok() && page > 1 && !meta.len().is_multiple_of(page) && !Path::new(&journal).exists()
 }
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {
