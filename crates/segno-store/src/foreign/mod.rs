@@ -11,7 +11,7 @@ mod belongings;
 mod blocks;
 mod calls;
 mod chain;
-mod claude;
+pub(crate) mod claude;
 mod cline;
 pub(crate) mod codex;
 mod crush;

@@ -12,6 +12,7 @@ use super::json::{Fields, Span, quote, span, text};
 use super::reading::Reading;
 use super::rule::Rule;
 use super::tree::{Kind, Row, Taken, Tree, hash, uuid_of};
+use crate::foreign::claude::print_of;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -33,6 +34,8 @@ pub(super) struct Claude<'r> {
     calls: Calls,
     /// Whether all of the file is a subagent's.
     child: Option<bool>,
+    /// By row: what it holds, all of it.
+    prints: HashMap<u64, u64>,
 }
 
 impl<'r> Claude<'r> {
@@ -44,7 +47,13 @@ impl<'r> Claude<'r> {
             finds_later: true,
             fresh: uuid_of,
         };
-        Self { reading, tree: Tree::new(kind), calls: Calls::default(), child: None }
+        Self {
+            reading,
+            tree: Tree::new(kind),
+            calls: Calls::default(),
+            child: None,
+            prints: HashMap::new(),
+        }
     }
 
     /// Whether an object is a row, and not a piece of one.
@@ -80,6 +89,7 @@ impl<'r> Claude<'r> {
             None => hash("sidechain"),
         };
         let own = id.to_ascii_lowercase();
+        let print = print(&fields);
         let parent = ["parentUuid", "logicalParentUuid"].iter().find_map(|name| {
             let raw = fields.some(name)?;
             Some((text(raw)?.to_ascii_lowercase(), span(json, raw)?))
@@ -88,11 +98,18 @@ impl<'r> Claude<'r> {
             id: &own,
             id_span: fields.get("uuid").and_then(|raw| span(json, raw)),
             parent: parent.as_ref().map(|(id, span)| (id.as_str(), span.clone())),
-            print: print(&fields),
+            print: print_of(json).map_or(print, u64::from),
             is_node: is_reply(&fields, &kind) || self.reading.is_node(at.line, &id),
             lane,
         };
-        let Taken::Row { id, parent } = self.tree.take(at, row, draft) else { return };
+        let Taken::Row { id, parent } = self.tree.take(at, row, draft) else {
+            if self.prints.get(&hash(&own)) != Some(&print) {
+                // Our reader takes it for the same, though some bytes of it are others.
+                draft.set_aside(at);
+            }
+            return;
+        };
+        self.prints.insert(hash(&own), print);
         if lane != MAIN {
             return;
         }
@@ -379,7 +396,7 @@ fn template(fields: &Fields<'_>) -> Map<String, Value> {
     same.collect()
 }
 
-/// A row's fingerprint: the same for unchanged repeats. As our reader's, but for its way to count.
+/// What a row holds; our reader looks at less of it.
 fn print(fields: &Fields<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for name in ["type", "timestamp", "message", "attachment", "content"] {

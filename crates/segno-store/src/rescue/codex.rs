@@ -10,7 +10,7 @@
 use super::UNKNOWN_OUTCOME;
 use super::calls::{Answer, Calls, Open};
 use super::draft::{At, Draft};
-use super::json::{Fields, quote, span, spliced, text};
+use super::json::{Fields, Span, quote, span, spliced, text};
 use super::reading::Reading;
 use super::rule::Rule;
 use crate::foreign::codex::numbers::{Numbered, Ordinals};
@@ -24,6 +24,10 @@ pub(super) struct Codex<'r> {
     has_header: bool,
     /// The header, where it is not the first line.
     late_header: Option<(At, String)>,
+    /// A header that says nothing: what it held is lost.
+    empty_header: Option<At>,
+    /// The first line, where it says no number, and what has to stand there.
+    unnumbered: Option<(At, Span, String)>,
     has_numbers: bool,
     ordinals: Ordinals,
     /// The number that the next line should have.
@@ -42,6 +46,8 @@ impl<'r> Codex<'r> {
             first: None,
             has_header: false,
             late_header: None,
+            empty_header: None,
+            unnumbered: None,
             has_numbers: false,
             ordinals: Ordinals::default(),
             next: None,
@@ -55,7 +61,12 @@ impl<'r> Codex<'r> {
         self.first.get_or_insert(*at);
         let Some(fields) = Fields::of(json) else { return };
         let kind = fields.text("type").unwrap_or_default();
-        let is_header = kind == "session_meta" || kind.is_empty() && fields.get("id").is_some();
+        let is_meta = kind == "session_meta";
+        if is_meta && fields.object("payload").is_none() {
+            self.empty_header.get_or_insert(*at);
+        }
+        let is_header = is_meta && fields.object("payload").is_some()
+            || kind.is_empty() && fields.get("id").is_some();
         if is_header && !std::mem::replace(&mut self.has_header, true) {
             self.header(at, json, &fields, draft);
         }
@@ -80,11 +91,19 @@ impl<'r> Codex<'r> {
 
     /// Looks at where the header stands, and at the number with which the file begins.
     fn header(&mut self, at: &At, json: &str, fields: &Fields<'_>, draft: &mut Draft) {
-        let base = fields.object("payload").and_then(|payload| payload.object("history_base"));
+        let payload = fields.object("payload");
+        let mode = payload.as_ref().and_then(|payload| payload.text("history_mode"));
+        let base = payload.as_ref().and_then(|payload| payload.object("history_base"));
         let start = base.and_then(|base| number(&base, "end_ordinal_exclusive")).unwrap_or(0);
         let place = fields.get("ordinal").and_then(|raw| span(json, raw));
-        let wrong = place.filter(|_| number(fields, "ordinal").is_some_and(|own| own != start));
+        let wrong =
+            place.clone().filter(|_| number(fields, "ordinal").is_some_and(|own| own != start));
         if self.first == Some(*at) {
+            if mode.as_deref() == Some("paginated") && number(fields, "ordinal").is_none() {
+                let text = format!("\"ordinal\":{start},");
+                let odd = place.clone().map(|place| (*at, place, start.to_string()));
+                self.unnumbered = Some(odd.unwrap_or((*at, 1..1, text)));
+            }
             if let Some(place) = wrong.filter(|_| draft.has(Rule::Ordinals)) {
                 draft.splice(at, place, start.to_string());
                 self.astray = Some(*at);
@@ -203,6 +222,7 @@ impl<'r> Codex<'r> {
             draft.tell(Rule::MissingHeader, Some(&late), what);
             self.astray = Some(first).filter(|_| self.has_numbers);
         }
+        self.number_header(draft);
         let mut from = self.astray;
         if draft.has(Rule::UnansweredCall) {
             for mut call in self.calls.unanswered(&self.reading.unanswered) {
@@ -219,6 +239,15 @@ impl<'r> Codex<'r> {
             draft.tell(Rule::Ordinals, Some(&at), what);
         }
         Some(from.line)
+    }
+
+    /// A header whose number is lost gets it again, where the lines behind it have numbers.
+    fn number_header(&mut self, draft: &mut Draft) {
+        let Some((at, place, text)) = self.unnumbered.take() else { return };
+        if self.has_numbers && draft.has(Rule::Ordinals) {
+            draft.splice(&at, place, text);
+            self.astray = Some(at);
+        }
     }
 
     /// Codex takes any output under a call's id for its own, so that a call which has none must not share its id.
@@ -255,6 +284,10 @@ impl<'r> Codex<'r> {
         header.insert("type".to_owned(), json!("session_meta"));
         header.insert("payload".to_owned(), payload);
         draft.insert_before(at, Value::Object(header).to_string());
+        if let Some(empty) = self.empty_header {
+            draft.leave_out(&empty);
+            draft.set_aside(&empty);
+        }
         draft.tell(
             Rule::MissingHeader,
             None,

@@ -300,7 +300,10 @@ impl<'r> Pi<'r> {
             let mut sent = id.to_string();
             if self.calls.is_used(&id) && draft.has(Rule::ReusedCallId) {
                 sent = self.calls.fresh(&id);
-                entry.rename(call.get("id"), &sent, draft);
+                match call.get("id") {
+                    Some(own) => entry.rename(Some(own), &sent, draft),
+                    None => entry.put_id(piece, &sent, draft),
+                }
                 let what = if id.is_empty() {
                     "a call without an id"
                 } else {
@@ -442,6 +445,13 @@ impl Entry<'_> {
     fn rename(&self, raw: Option<&RawValue>, to: &str, draft: &mut Draft) {
         if let Some(place) = raw.and_then(|raw| span(self.json, raw)) {
             draft.splice(self.at, place, quote(to));
+        }
+    }
+
+    fn put_id(&self, call: &RawValue, id: &str, draft: &mut Draft) {
+        if let Some(place) = span(self.json, call) {
+            let begin = place.start + 1;
+            draft.splice(self.at, begin..begin, format!("\"id\":{},", quote(id)));
         }
     }
 

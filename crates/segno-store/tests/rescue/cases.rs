@@ -420,6 +420,64 @@ fn lost_headers_are_put_together() {
     );
 }
 
+/// A byte in the name of one of the header's members costs that member, and not the session.
+#[test]
+fn headers_that_lost_a_member_are_headers_again() {
+    let codex = session("foreign/codex/killed-mid-tool.jsonl");
+    let text = fs::read_to_string(&codex.path).expect("it is in the corpus");
+    let name = "rollout-2026-03-02T09-00-00-019c0000-0008-7000-8000-000000000008.jsonl";
+    let named = Located { path: codex.path.with_file_name(name), ..codex };
+    let members = [
+        ("ordinal", Some("ordinals"), 0),
+        ("type", Some("missing-header"), 0),
+        ("payload", Some("missing-header"), 1),
+        ("timestamp", None, 0),
+    ];
+    for (member, rule, aside) in members {
+        let bent = text.replacen(&format!("\"{member}\":"), "\"b\u{e9}nt\":", 1);
+        let result = keeps_its_promises(&named, bent.as_bytes(), member).expect("it reads");
+        let found = ["missing-header", "ordinals"].into_iter().find(|rule| {
+            result.changes.iter().any(|change| change.split('@').next() == Some(rule))
+        });
+        assert_eq!(found, rule, "{member}: {:?}", result.changes);
+        let lines = rows(&result.bytes);
+        assert_eq!(lines[0]["type"], "session_meta", "{member}");
+        assert!(lines[0]["payload"]["cwd"].is_string(), "{member}");
+        let numbers: Vec<u64> = lines.iter().filter_map(|line| line["ordinal"].as_u64()).collect();
+        assert_eq!(numbers, (0..lines.len() as u64).collect::<Vec<_>>(), "{member}");
+        let set_aside = result.aside.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+        assert_eq!(set_aside.count(), aside, "{member}");
+    }
+}
+
+/// A copy in which some byte is another one is a copy, and is kept beside the result.
+#[test]
+fn a_damaged_copy_of_a_row_is_no_row_of_its_own() {
+    let claude = session("foreign/claude/killed-mid-tool.jsonl");
+    let text = fs::read_to_string(&claude.path).expect("it is in the corpus");
+    let call = text.lines().find(|line| line.contains("\"tool_use\"")).expect("a call");
+    let copy = call.replacen("\"service_tier\"", "\"servi\u{e9}_tier\"", 1);
+    let bytes = text.replacen(call, &format!("{call}\n{copy}"), 1);
+    let result = keeps_its_promises(&claude, bytes.as_bytes(), "copied").expect("it reads");
+    let calls = result.changes.iter().filter(|change| change.starts_with("unanswered"));
+    assert_eq!(calls.count(), 1, "{:?}", result.changes);
+    assert!(result.changes.iter().any(|change| change.starts_with("repeated-record")));
+    assert_eq!(String::from_utf8(result.aside).expect("UTF-8"), format!("{copy}\n"));
+}
+
+/// Covers: #38. A byte in the name of a call's id costs that name: the call gets an id, and its result stands alone.
+#[test]
+fn a_call_that_lost_its_id_gets_one() {
+    let pi = session("foreign/pi/02-tool-calls.jsonl");
+    let text = fs::read_to_string(&pi.path).expect("it is in the corpus");
+    let bent = text.replacen("\"type\":\"toolCall\",\"id\":", "\"type\":\"toolCall\",\"d\":", 1);
+    assert_ne!(bent, text);
+    let result = keeps_its_promises(&pi, bent.as_bytes(), "lost").expect("it reads");
+    for rule in ["reused-call-id", "unanswered-call", "orphan-result"] {
+        assert!(result.changes.iter().any(|change| change.starts_with(rule)), "{rule}");
+    }
+}
+
 /// The page holds the same table.
 #[test]
 fn the_page_names_every_rule_and_whose_sessions_it_is_for() {

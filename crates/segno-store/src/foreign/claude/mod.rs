@@ -38,6 +38,7 @@ use super::agent::Agent;
 use super::emitter::Emitter;
 use super::input::{ForeignError, Head};
 use super::locate::{Located, Roots, files_below_each};
+use super::mend::Mended;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -127,6 +128,12 @@ fn located(project: &Path, path: PathBuf, meta: &fs::Metadata) -> Option<Located
     let stem = path.file_stem().and_then(OsStr::to_str)?;
     let id = Some(stem.strip_prefix("agent-").unwrap_or(stem).to_owned());
     Some(Located { id, parent, ..Located::file(Agent::Claude, path, meta) })
+}
+
+/// What tells an unchanged copy of a row from another one with its id; none when it is no row.
+pub(crate) fn print_of(row: &str) -> Option<u32> {
+    let mended = Mended::default();
+    Some(mended.parse::<row::Row<'_>>(row)?.print())
 }
 
 /// Reads one.
