@@ -53,7 +53,7 @@ pub use view::{View, pos};
 
 pub(crate) use codex::SUMMARY as CODEX_SUMMARY;
 use emitter::Emitter;
-pub(crate) use gemini::is_one_document as is_document;
+pub(crate) use gemini::{is_one_document as is_document, is_surroundings};
 use input::Head;
 pub(crate) use input::open as open_untouched;
 use std::path::{Path, PathBuf};

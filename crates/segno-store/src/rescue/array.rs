@@ -87,7 +87,11 @@ pub(super) fn stretches(
     if is_marked {
         draft.tell(Rule::ByteOrderMark, None, "a byte order mark stands before the value");
     }
-    lay_out(source, &pieces, &trouble, is_marked).map(Some).map_err(RescueError::write)
+    let (kept, mut aside) =
+        lay_out(source, &pieces, &trouble, is_marked).map_err(RescueError::write)?;
+    aside.extend(as_they_were(&pieces, draft));
+    aside.sort_by_key(|span| span.start);
+    Ok(Some((kept, aside)))
 }
 
 /// What the agent's rules change in elements.
@@ -106,6 +110,16 @@ fn change(source: &Source, pieces: &mut [Found], draft: &Draft) -> io::Result<()
         piece.text = Some(text);
     }
     Ok(())
+}
+
+/// Elements that cannot be kept as they were.
+fn as_they_were<'a>(
+    pieces: &'a [Found],
+    draft: &'a Draft,
+) -> impl Iterator<Item = Range<u64>> + use<'a> {
+    let edits = draft.edits.values().filter(|edit| edit.set_aside);
+    let elements = edits.flat_map(|edit| edit.objects.keys());
+    elements.filter_map(|n| Some(pieces.get(*n)?.span.clone()))
 }
 
 fn lay_out(

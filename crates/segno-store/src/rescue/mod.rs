@@ -113,6 +113,9 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
     let (mut renumber_from, mut stretches, mut is_packed) = (None, None, false);
     if agent == Agent::Cline || agent == Agent::Gemini && is_document(&session.path)? {
         let mut dialect = Dialect::of(agent, &reading);
+        if let Dialect::Gemini(gemini) = &mut dialect {
+            gemini.is_document();
+        }
         stretches = array::stretches(&source, &mut dialect, &mut draft)?;
     } else if is_repaired(agent) && session.path.is_file() {
         is_packed = source.starts_with(ZSTD)?;
@@ -126,9 +129,8 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
     source.verify()?;
     let mut changes = draft.changes;
     changes.sort_by_key(|change| change.line);
-    let lines = draft.edits.values().filter(|edit| edit.set_aside).count();
-    let pieces = stretches.as_ref().map_or(0, |(_, aside)| aside.len());
-    let set_aside = (lines + pieces) as u64;
+    let lines = || draft.edits.values().filter(|edit| edit.set_aside).count();
+    let set_aside = stretches.as_ref().map_or_else(lines, |(_, aside)| aside.len()) as u64;
     Ok(Plan {
         agent,
         id: reading.facts.id.clone(),
@@ -245,7 +247,7 @@ impl Source {
 enum Dialect<'r> {
     Claude(Box<Claude<'r>>),
     Codex(Box<Codex<'r>>),
-    Gemini(Gemini<'r>),
+    Gemini(Box<Gemini<'r>>),
     Pi(Box<Pi<'r>>),
     /// Only lines are repaired.
     Lines,
@@ -256,7 +258,7 @@ impl<'r> Dialect<'r> {
         match agent {
             Agent::Claude => Self::Claude(Box::new(Claude::new(reading))),
             Agent::Codex => Self::Codex(Box::new(Codex::new(reading))),
-            Agent::Gemini => Self::Gemini(Gemini::new(reading)),
+            Agent::Gemini => Self::Gemini(Box::new(Gemini::new(reading))),
             Agent::Pi => Self::Pi(Box::new(Pi::new(reading))),
             _ => Self::Lines,
         }
@@ -273,7 +275,8 @@ impl<'r> Dialect<'r> {
         match self {
             Self::Claude(_) => Claude::is_record(&fields),
             Self::Pi(_) => Pi::is_record(&fields),
-            Self::Codex(_) | Self::Gemini(_) | Self::Lines => true,
+            Self::Gemini(_) => Gemini::is_record(&fields),
+            Self::Codex(_) | Self::Lines => true,
         }
     }
 

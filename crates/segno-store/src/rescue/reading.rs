@@ -4,7 +4,7 @@
 //! at bytes.
 
 use super::tree::{hash, uuid_of};
-use crate::foreign::{self, Facts, ForeignError, Item, Located, View};
+use crate::foreign::{self, Agent, Facts, ForeignError, Item, Located, View};
 use segno_model::context::Unanswered;
 use segno_model::record::Message;
 use segno_model::{Body, Timestamp};
@@ -25,6 +25,8 @@ pub(super) struct Reading {
     /// By the line of a compaction: the first record that it keeps.
     pub(super) kept: HashMap<u64, Option<String>>,
     pub(super) facts: Facts,
+    /// Whether it is a subagent's.
+    pub(super) is_child: bool,
     /// When the first record was.
     pub(super) first_at: Option<Timestamp>,
     pub(super) id_of_name: Option<String>,
@@ -35,7 +37,8 @@ impl Reading {
     /// Reads a session, four times: it is not held.
     pub(super) fn of(session: &Located) -> Result<Self, ForeignError> {
         let mut reading = Self {
-            id_of_name: id_of_name(&session.path),
+            id_of_name: id_of_name(session),
+            is_child: session.parent.is_some(),
             cwd_of_folder: cwd_of_folder(&session.path),
             ..Self::default()
         };
@@ -103,7 +106,13 @@ impl Reading {
     pub(super) fn header(&self) -> (String, String, Timestamp) {
         let created = self.facts.created.or(self.first_at).unwrap_or_default();
         let made_up = || uuid_of(&format!("session {created}"));
-        let id = self.id_of_name.clone().or_else(|| self.facts.id.clone()).unwrap_or_else(made_up);
+        let (named, told) = (self.id_of_name.clone(), self.facts.id.clone());
+        let id = match named {
+            // Gemini CLI's names hold its beginning.
+            Some(named) if named.len() > SHORT => Some(named),
+            short => told.or_else(|| short.map(|short| short.clone() + &uuid_of(&short)[SHORT..])),
+        };
+        let id = id.unwrap_or_else(made_up);
         let cwd = self.facts.cwd.clone().or_else(|| self.cwd_of_folder.clone());
         (id, cwd.unwrap_or_else(|| "/".to_owned()), created)
     }
@@ -142,9 +151,17 @@ fn key(line: u64, id: &str) -> u64 {
     hash(&format!("{line} {id}"))
 }
 
+/// How much of an id stands in the name of one of Gemini CLI's files.
+const SHORT: usize = 8;
+
 /// The id in a file's name: what stands behind the time.
-fn id_of_name(path: &Path) -> Option<String> {
-    let stem = path.file_stem()?.to_str()?;
+fn id_of_name(session: &Located) -> Option<String> {
+    let stem = session.path.file_stem()?.to_str()?;
+    if session.agent == Agent::Gemini {
+        let Some(rest) = stem.strip_prefix("session-") else { return session.id.clone() };
+        let short = rest.rsplit('-').next().filter(|short| short.len() == SHORT);
+        return short.map(str::to_owned);
+    }
     // Of a packed file, what is packed in it.
     let stem = stem.strip_suffix(".jsonl").unwrap_or(stem);
     if let Some(rest) = stem.strip_prefix("rollout-") {

@@ -49,6 +49,10 @@ pub enum Rule {
     LostKept,
     /// A piece of a message of a kind that the agent sends as something else.
     UnknownPiece,
+    /// A part of a message that has another type than it ever has.
+    OddField,
+    /// A line that takes back everything before it.
+    LostHistory,
     /// A reply that does not say what it cost.
     MissingUsage,
     /// The first line, which says what the session is, is lost.
@@ -122,10 +126,15 @@ pub const RULES: &[RuleRow] = &[
     row(
         Rule::SecondResult,
         "second-result",
-        &[Claude, Codex, Pi],
+        &[Claude, Codex, Pi, Gemini],
+        "kept as a note that is not sent, or left out of the call where it stands again",
+    ),
+    row(
+        Rule::OrphanResult,
+        "orphan-result",
+        &[Claude, Pi, Gemini],
         "kept as a note that is not sent",
     ),
-    row(Rule::OrphanResult, "orphan-result", &[Claude, Pi], "kept as a note that is not sent"),
     row(
         Rule::ReusedCallId,
         "reused-call-id",
@@ -141,17 +150,24 @@ pub const RULES: &[RuleRow] = &[
     row(
         Rule::EmptyText,
         "empty-text",
-        &[Claude],
+        &[Claude, Gemini],
         "left out; an empty result says that there was no output",
     ),
     row(Rule::StaleTip, "stale-tip", &[Pi], "hung on the last turn"),
     row(Rule::LostKept, "lost-kept", &[Pi], "keeps what no earlier summary tells"),
-    row(Rule::UnknownPiece, "unknown-piece", &[Pi], "stands as text"),
+    row(Rule::UnknownPiece, "unknown-piece", &[Pi, Gemini], "stands as text"),
+    row(
+        Rule::OddField,
+        "odd-field",
+        &[Gemini],
+        "gets the form that it should have; what has none is left out, and the line is set aside",
+    ),
+    row(Rule::LostHistory, "lost-history", &[Gemini], "set aside"),
     row(Rule::MissingUsage, "missing-usage", &[Pi], "gets what pi expects there, with zeros"),
     row(
         Rule::MissingHeader,
         "missing-header",
-        &[Codex, Pi],
+        &[Codex, Pi, Gemini],
         "put together from the file's name and its other lines",
     ),
     row(Rule::Ordinals, "ordinals", &[Codex], "numbered again from there on"),

@@ -1,5 +1,6 @@
 //! Repairing bytes and looking at what came out.
 
+use crate::gemini_sends;
 use segno_model::Body;
 use segno_model::context::{Context, ContextMessage, UNKNOWN_OUTCOME};
 use segno_model::finding::{Finding, Severity};
@@ -77,13 +78,14 @@ impl Copy {
             "ordinal-gap",
             "missing-header",
         ];
-        // Of pi's version 4 only lines are repaired, and Codex itself leaves such results out.
+        // Of pi's version 4 only lines are repaired, and Codex itself leaves such results out; what another history
+        // took the place of is not sent by Gemini CLI.
         let name = self.session.path.to_string_lossy().into_owned();
         let agent = self.session.agent;
-        let has_rows = !name.contains("-v4-") && !matches!(agent, Agent::Gemini | Agent::Cline);
+        let has_rows = !name.contains("-v4-") && agent != Agent::Cline;
         // Records that a summary keeps are named by pi alone in a way that can be mended.
         let is_left = |code: &str| match agent {
-            Agent::Codex => code == "orphan-result",
+            Agent::Codex | Agent::Gemini => code == "orphan-result",
             Agent::Claude => code == "missing-kept-record",
             _ => false,
         };
@@ -190,6 +192,10 @@ pub(crate) fn keeps_its_promises(session: &Located, bytes: &[u8], shown: &str) -
     let after = Copy::of(session, &result.bytes);
     assert_eq!(after.context(), before.context(), "{shown}: the context, {:?}", result.changes);
     assert_eq!(after.left(), [""; 0], "{shown}: what is left, {:?}", result.changes);
+    if session.agent == Agent::Gemini {
+        let unpaired = gemini_sends::unpaired(&result.bytes);
+        assert_eq!(unpaired, [""; 0], "{shown}: what it sends, {:?}", result.changes);
+    }
     let again = repaired(&after.session).unwrap_or_else(|e| panic!("{shown}: again: {e}"));
     assert_eq!(again.changes, [""; 0], "{shown}: repaired twice, after {:?}", result.changes);
     Some(result)

@@ -56,6 +56,7 @@ fn fixtures_cut_at_every_line_are_repaired() {
 #[test]
 fn small_sessions_cut_at_every_byte_are_repaired() {
     let names = [
+        "foreign/gemini/killed-mid-tool-then-resumed.jsonl",
         "cases/17-orphan-result/c0de0011-1111-4111-8111-000000000011.jsonl",
         "cases/15-orphan-call-tail/rollout-2026-03-02T09-00-00-019c0000-000f-7000-8000-00000000000f.jsonl",
         "cases/10-duplicate-prefix/2026-03-02T09-00-00-000Z_019c1111-000a-7000-8000-00000000000a.jsonl",

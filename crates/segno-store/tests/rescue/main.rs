@@ -5,5 +5,6 @@ mod bench;
 mod bent;
 mod cases;
 mod gemini;
+mod gemini_sends;
 mod packed;
 mod place;

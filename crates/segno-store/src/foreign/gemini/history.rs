@@ -10,7 +10,7 @@ use super::super::item::{Fact, Origin};
 use super::super::lines::unknown_shape;
 use super::super::mend::Mended;
 use super::super::view::pos;
-use super::shape::{Facts, Message, Part, Parts, Record, ToolCall, key, outcome};
+use super::shape::{Facts, Message, Part, Parts, Record, Response, ToolCall, key, outcome};
 use segno_model::finding::Severity;
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, Child, ChildState, ContextEdit, Established, ModelRef,
@@ -113,9 +113,17 @@ impl History {
         let facts = mended.parse::<Facts<'_>>(json).unwrap_or_default();
         mended.found(origin, out);
         self.tell(&facts, out);
-        if let Ok(raw) = serde_json::from_str::<&RawValue>(json) {
+        let told = facts.messages.as_ref().and_then(|_| without_messages(json));
+        let raw = serde_json::from_str::<&RawValue>(told.as_deref().unwrap_or(json));
+        if let Ok(raw) = raw {
             let meta = Meta { origin: origin.clone(), ..Meta::default() };
             out.custom("gemini.metadata", raw, meta);
+        }
+        // A line of facts may hold messages, too: they come behind those that were read.
+        for message in facts.messages.into_iter().flatten() {
+            if !self.record(message.get(), origin, out) {
+                unknown_shape("gemini.message", message.get(), origin, out);
+            }
         }
     }
 
@@ -186,7 +194,7 @@ impl History {
     fn replace(&mut self, messages: &[&RawValue], origin: &Origin, out: &mut Emitter<'_>) {
         if let [only] = messages
             && !self.order.is_empty()
-            && Mended::default().parse(only.get()).is_some_and(|message| is_surroundings(&message))
+            && tells_surroundings(only.get())
         {
             return;
         }
@@ -203,6 +211,10 @@ impl History {
                 unknown_shape("gemini.message", raw.get(), origin, out);
                 continue;
             };
+            if is_shown_only(&message) {
+                self.message(&message, raw, origin, out);
+                continue;
+            }
             if self.is_answered(&message, origin, out) {
                 continue;
             }
@@ -374,7 +386,7 @@ impl History {
         match message.kind.as_str() {
             "user" => self.user(&message.content, meta, out),
             "gemini" => self.reply(message, &message.content, meta, out),
-            "info" | "error" | "warning" => {
+            _ if is_shown_only(message) => {
                 out.custom(&format!("gemini.{}", message.kind), raw, meta);
             }
             _ => unknown_shape("gemini.message", raw.get(), origin, out),
@@ -482,8 +494,7 @@ impl History {
             let parts = parts.unwrap_or_default();
             let meta = Meta { origin: origin.clone(), ..Meta::default() };
             mended.tell("gemini.result", call.result.map_or("", RawValue::get), &meta, out);
-            let told = parts.iter().filter_map(|part| part.function_response.as_ref());
-            let texts: Vec<String> = told.map(|response| response.content().0).collect();
+            let texts = told_of(&call.id, &parts);
             let said = key(&texts.concat());
             let is_lost = texts.as_slice() == [UNKNOWN_OUTCOME];
             let shown = texts.into_iter().filter(|text| !text.is_empty()).map(Block::text);
@@ -506,6 +517,13 @@ impl History {
     }
 }
 
+/// Facts alone.
+fn without_messages(json: &str) -> Option<String> {
+    let mut facts: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).ok()?;
+    facts.remove("messages");
+    serde_json::to_string(&facts).ok()
+}
+
 fn meta(message: &Message<'_>, origin: &Origin, copy: bool) -> Meta {
     let at = message.timestamp.as_deref().and_then(Timestamp::parse);
     Meta { at, origin: origin.clone(), copy, ..Meta::default() }
@@ -517,6 +535,9 @@ fn said_in(part: &Part<'_>) -> Option<AssistantBlock> {
         let id = call.id.as_deref().unwrap_or_default();
         return Some(AssistantBlock::call(id, &call.name, call.args.map_or("{}", RawValue::get)));
     }
+    if part.is_unknown() {
+        return Some(AssistantBlock::Unknown);
+    }
     let text = part.text.clone().filter(|text| !text.is_empty())?;
     Some(match part.thought {
         Some(true) => {
@@ -525,6 +546,16 @@ fn said_in(part: &Part<'_>) -> Option<AssistantBlock> {
         }
         _ => AssistantBlock::Text { text },
     })
+}
+
+/// What is told of a call. After resuming, each call of a turn holds the results of all of them.
+fn told_of(call: &str, parts: &[Part<'_>]) -> Vec<String> {
+    let told: Vec<_> = parts.iter().filter_map(|part| part.function_response.as_ref()).collect();
+    let is_own = |response: &&&Response<'_>| response.id.as_deref() == Some(call);
+    match told.iter().find(is_own) {
+        Some(own) => vec![own.content().0],
+        None => told.iter().map(|response| response.content().0).collect(),
+    }
 }
 
 fn called(call: &ToolCall<'_>) -> AssistantBlock {
@@ -549,7 +580,10 @@ fn said(message: &Message<'_>) -> u64 {
     key(&(text, calls, images))
 }
 
-fn is_surroundings(message: &Message<'_>) -> bool {
+/// Whether a message is only the surroundings.
+pub(super) fn tells_surroundings(json: &str) -> bool {
+    let mended = Mended::default();
+    let Some(message) = mended.parse::<Message<'_>>(json) else { return false };
     let parts = &message.content;
     let text = parts.iter().find_map(|part| part.text.as_deref()).unwrap_or_default();
     matches!(notice(text), Some("context"))
@@ -565,6 +599,11 @@ fn snapshot(message: &Message<'_>) -> Option<String> {
         inner.strip_suffix('\n').unwrap_or(inner)
     });
     Some(inner.map_or_else(|| text.clone(), str::to_owned))
+}
+
+/// Whether a message is shown to the person and not sent.
+fn is_shown_only(message: &Message<'_>) -> bool {
+    matches!(message.kind.as_str(), "info" | "error" | "warning")
 }
 
 /// Why Gemini CLI said something on the person's side.

@@ -134,33 +134,37 @@ pub(crate) fn is_one_document(path: &Path) -> Result<bool, ForeignError> {
     Ok(!is_lines(path, &input::head(path)?.1))
 }
 
-/// Whether each line is a record: the first one is then whole by itself, or the file is no document. Where the
-/// first one is broken, the file's name and a further line tell.
-fn is_lines(path: &Path, head: &[u8]) -> bool {
-    let mut lines = head.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let object = |line: &[u8]| {
-        let value = serde_json::from_slice::<serde_json::Value>(line.trim_ascii());
-        value.ok().filter(|value| value.get("messages").is_none())
-    };
-    if lines.next().is_some_and(|line| object(line).is_some()) || !is_document(head) {
-        return true;
-    }
-    let is_record = |value: serde_json::Value| {
-        let has = |key: &str| value.get(key).is_some();
-        has("$set") || has("$rewindTo") || has("id") && has("type")
-    };
-    path.extension() == Some(OsStr::new("jsonl"))
-        && (lines.filter_map(object).any(is_record) || begins_fused(head, is_record))
+/// Whether a message only tells the surroundings: alone, it is no history.
+pub(crate) fn is_surroundings(message: &str) -> bool {
+    history::tells_surroundings(message)
 }
 
-/// Whether the first line is a whole value with records behind it: two appends stand on one line.
-fn begins_fused(head: &[u8], is_record: impl Fn(serde_json::Value) -> bool) -> bool {
-    let text = String::from_utf8_lossy(head);
-    let first = text.trim_start_matches('\u{FEFF}').lines().next().unwrap_or_default().trim();
-    let (objects, _) = whole_objects(first);
-    let [one, others @ ..] = objects.as_slice() else { return false };
-    let value = |json: &&str| serde_json::from_str(json).ok();
-    first.starts_with(one) && others.iter().filter_map(value).any(is_record)
+/// Whether each line is a record. Gemini CLI gives lines a name of their own, whatever became of them; under another
+/// name the first line tells, which no repair makes into one of the other kind.
+fn is_lines(path: &Path, head: &[u8]) -> bool {
+    if path.extension() == Some(OsStr::new("jsonl")) {
+        return true;
+    }
+    let lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = lines.filter(|line| !line.is_empty());
+    let (first, second) = (lines.next().unwrap_or_default(), lines.next());
+    if let Ok(serde_json::Value::Object(first)) = serde_json::from_slice(first) {
+        // A document may stand on one line; lines may begin with all that another file held.
+        return second.is_some() || !first.contains_key("messages");
+    }
+    let goes_on = match first.last() {
+        Some(b'{' | b',') => second.is_some_and(|second| second.starts_with(b"\"")),
+        last => last == Some(&b'['),
+    };
+    !is_document(head) || second.is_some() && !goes_on || begins_fused(first)
+}
+
+/// Whether a whole value stands on a line with something behind it: several appends.
+fn begins_fused(line: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_start_matches('\u{FEFF}');
+    let (objects, _) = whole_objects(text);
+    objects.first().is_some_and(|one| text.starts_with(one) && text.len() > one.len())
 }
 
 /// The session to which a subagent's file belongs: its folder, where the files of sessions lie beside.

@@ -218,6 +218,14 @@ impl<'de> Visitor<'de> for PartsVisitor {
 }
 
 impl Part<'_> {
+    /// Whether there is nothing in it that is known here.
+    pub(super) fn is_unknown(&self) -> bool {
+        let is_said = self.text.is_some() || self.thought.is_some();
+        let is_tool = self.function_call.is_some() || self.function_response.is_some();
+        let is_data = self.inline_data.is_some() || self.file_data.is_some();
+        !is_said && !is_tool && !is_data && self.thought_signature.is_none()
+    }
+
     /// What is shown of it.
     pub(super) fn block(&self) -> Option<Block> {
         if let Some(text) = self.text.as_ref().filter(|_| self.thought != Some(true)) {
@@ -230,6 +238,9 @@ impl Part<'_> {
             } else {
                 Block::text(format!("[Attached {mime_type}]"))
             });
+        }
+        if self.is_unknown() {
+            return Some(Block::Unknown);
         }
         let file = self.file_data.as_ref()?;
         Some(Block::text(format!("[Attached {}: {}]", file.mime_type, file.file_uri)))
