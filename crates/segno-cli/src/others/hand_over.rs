@@ -324,6 +324,7 @@ fn whole(id: &SessionId, history: History, children: Vec<Child>) -> Session {
         tip: history.tip(),
         records: history.records,
         children,
+        ..Session::default()
     }
 }
 

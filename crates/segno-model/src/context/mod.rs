@@ -20,6 +20,7 @@ mod rule;
 mod shape;
 mod shared;
 mod state;
+mod whole;
 
 pub use boundary::{Boundary, Budget, choose_boundary};
 pub use edit::{EDIT_RULES, EditEffect, EditFacts, EditRule, edit_effect};
@@ -33,6 +34,7 @@ pub use shared::Shared;
 pub use state::{
     BoundaryState, ContextState, IN_STATE, STATE_RULES, StateRule, Target, state_rule,
 };
+pub use whole::Whole;
 
 use crate::finding::Finding;
 use crate::id::{Pos, Seq};
@@ -47,6 +49,7 @@ use serde::Serialize;
 use shape::{Edits, Said, Shaped};
 use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The next request's messages and how they came about.
 #[derive(Debug, Clone, Default)]
@@ -207,13 +210,6 @@ pub fn build_untraced<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Con
     Parts::new(records, tip).context()
 }
 
-/// As [`build_untraced`], as if nothing had ever been summarised: the whole path to `tip` with its results,
-/// as it would be sent. Each compaction on the path is a message in its place.
-#[must_use]
-pub fn build_whole<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Context {
-    Parts::placed(records, tip, place::whole).context()
-}
-
 /// The records that the context at `tip` depends on: what is sent, results of sent calls, and edits of
 /// either. A store may give more, but not less.
 #[must_use]
@@ -239,7 +235,7 @@ pub fn needed<R: Borrow<Record>>(records: &[R], tip: Option<Pos>) -> Vec<Seq> {
 /// Everything that is known before the messages are put together.
 struct Parts<'a> {
     records: Vec<&'a Record>,
-    edits: Edits<'a>,
+    edits: Rc<Edits<'a>>,
     places: Places<'a>,
     /// What is sent besides results, in order.
     nodes: Vec<(Place, &'a Record, Shaped<'a>)>,
@@ -248,18 +244,10 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn new<R: Borrow<Record>>(records: &'a [R], tip: Option<Pos>) -> Self {
-        Self::placed(records, tip, place::places)
-    }
-
-    fn placed<R: Borrow<Record>>(
-        records: &'a [R],
-        tip: Option<Pos>,
-        place: fn(&Tree<'a>, &[&Record], Option<Pos>) -> Places<'a>,
-    ) -> Self {
         let tree = Tree::new(records);
         let records: Vec<&Record> = records.iter().map(Borrow::borrow).collect();
-        let edits = Edits::in_force(&records);
-        let places = place(&tree, &records, tip);
+        let edits = Rc::new(Edits::in_force(&records));
+        let places = place::places(&tree, &records, tip);
         let nodes: Vec<_> = places
             .selected
             .iter()

@@ -81,12 +81,27 @@ pub(super) fn places<'a>(tree: &Tree<'a>, records: &[&Record], tip: Option<Pos>)
     places
 }
 
-/// The whole path, with nothing told by a summary.
-pub(super) fn whole<'a>(tree: &Tree<'a>, _records: &[&Record], tip: Option<Pos>) -> Places<'a> {
-    let path = tree.path(tip.map(|t| t.seq));
+/// A path of which nothing is told by a summary.
+pub(super) fn all_of<'a>(path: &[&'a Record]) -> Places<'a> {
     let by_seq = path.iter().map(|record| (record.seq(), Place::OnPath)).collect();
-    let selected = path.into_iter().map(|record| (Place::OnPath, record)).collect();
+    let selected = path.iter().map(|record| (Place::OnPath, *record)).collect();
     Places { by_seq, selected, findings: Vec::new() }
+}
+
+/// What a compaction keeps, as [`places`] has it where it is the newest one: what is kept singly, then the end of
+/// the path before it, without older summaries.
+pub(super) fn kept<'a>(tree: &Tree<'a>, boundary: &Record) -> Vec<&'a Record> {
+    let Some(compaction) = as_boundary(boundary) else { return Vec::new() };
+    let mut end = Vec::new();
+    let mut at = tree.parent(boundary.seq());
+    while let Some(record) = at.filter(|seq| compaction.first_kept.is_some_and(|f| *seq >= f.seq)) {
+        end.extend(tree.node(record));
+        at = tree.parent(record);
+    }
+    let before = end.last().map_or(boundary.seq(), |first| first.seq());
+    let mut kept = kept_singly(tree, compaction, before);
+    kept.extend(end.into_iter().rev().filter(|record| as_boundary(record).is_none()));
+    kept
 }
 
 fn as_boundary(record: &Record) -> Option<&Compaction> {

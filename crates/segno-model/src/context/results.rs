@@ -36,13 +36,23 @@ impl<'a> Results<'a> {
         places: &Places<'_>,
         nodes: &[(Place, &Record, Shaped<'_>)],
     ) -> Self {
+        let above = turns_above(tree);
+        let found = tree.nodes().filter_map(|record| Some((record, result_of(record)?)));
+        let paired = Self::among(found.collect(), &above, places, nodes);
+        Self { above, ..paired }
+    }
+
+    /// Pairs only these results, ascending.
+    pub(super) fn among(
+        found: Vec<(&'a Record, &'a ToolMessage)>,
+        above: &HashMap<Seq, Seq>,
+        places: &Places<'_>,
+        nodes: &[(Place, &Record, Shaped<'_>)],
+    ) -> Self {
         let turns = turns(nodes);
         let replies: Vec<Seq> = turns.iter().map(|t| t.seq).collect();
-        let above = turns_above(tree);
-        let mut found = Vec::new();
         let mut reported = Vec::new();
-        for record in tree.nodes() {
-            let Some(result) = result_of(record) else { continue };
+        for (record, result) in &found {
             let seq = record.seq();
             // On the path the nearest call of that id is meant. Elsewhere it is the turn that the result
             // hangs on, or none of ours: the calls around it are not all there.
@@ -50,7 +60,6 @@ impl<'a> Results<'a> {
                 Place::OnPath => None,
                 _ => Some(above.get(&seq).copied().unwrap_or(seq)),
             };
-            found.push((record, result));
             reported.push(Reported {
                 seq,
                 call_seq: result.call_seq.or(hangs_on),
@@ -61,7 +70,7 @@ impl<'a> Results<'a> {
         }
         let pairs = pairing::pair(&turns, &reported, &replies);
         let turn_of = turns.iter().enumerate().map(|(i, t)| (t.seq, i)).collect();
-        Self { found, turn_of, above, pairs }
+        Self { found, turn_of, above: HashMap::new(), pairs }
     }
 
     /// The result of a turn's call.
@@ -101,7 +110,7 @@ fn turns<'n>(nodes: &'n [(Place, &Record, Shaped<'_>)]) -> Vec<Turn<'n>> {
 
 /// For each result, the reply that it hangs on with nothing but results in between. Where a record is
 /// missing in between, it hangs on none: that would be guessing.
-fn turns_above(tree: &Tree<'_>) -> HashMap<Seq, Seq> {
+pub(super) fn turns_above(tree: &Tree<'_>) -> HashMap<Seq, Seq> {
     let mut above = HashMap::new();
     for record in tree.nodes().filter(|r| result_of(r).is_some()) {
         let whole = tree.bridge(record.seq()).is_none();

@@ -9,7 +9,7 @@
 //! summary. The session goes on behind the last row, so the current path is written last.
 
 use super::ids::Ids;
-use super::transcript::{Call, Part, Piece, Reply, Said, Turn, text_of};
+use super::transcript::{Call, Document, Part, Piece, Reply, Said, Turn, text_of};
 use super::{Child, File, LossKind, Losses, Resume, Session, Transcript, Work, tools};
 use crate::foreign::Agent;
 use segno_model::record::{StopReason, Usage};
@@ -56,7 +56,7 @@ fn children(
     losses: &mut Losses,
     files: &mut Vec<File>,
 ) {
-    let transcript = Transcript::of(&child.session, work.blobs, losses);
+    let transcript = Transcript::of(&child.session, Agent::Claude, work.blobs, losses);
     let agent = agent_id(&child.session);
     let mut writer = Writer::new(work, Some((&child.session, agent.clone())));
     writer.transcript(&transcript, losses);
@@ -207,6 +207,7 @@ impl<'a> Writer<'a> {
                     let (name, input) = self.call(call);
                     json!({ "type": "tool_use", "id": call.id, "name": name, "input": input })
                 }
+                Piece::Raw(block) => block.clone(),
             };
             let message = json!({
                 "id": message_id, "type": "message", "role": "assistant",
@@ -323,6 +324,15 @@ fn blocks(parts: &[Part]) -> Value {
         Part::Text(text) => json!({ "type": "text", "text": text }),
         Part::Image { media_type, data } => json!({ "type": "image",
             "source": { "type": "base64", "media_type": media_type, "data": data } }),
+        Part::Document(Document { media_type, name, data }) => {
+            let mut block = json!({ "type": "document",
+                "source": { "type": "base64", "media_type": media_type, "data": data } });
+            if let Some(name) = name {
+                block["title"] = name.as_str().into();
+            }
+            block
+        }
+        Part::Raw(block) => block.clone(),
     };
     parts.iter().map(block).collect()
 }

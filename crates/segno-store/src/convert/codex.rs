@@ -52,7 +52,7 @@ impl Thread<'_> {
         files: &mut Vec<File>,
     ) {
         transcript.lose_branches(losses);
-        let mut writer = Writer::new(self.session, self.id);
+        let mut writer = Writer::new(self.session, self.id, transcript);
         writer.header(self, work.options.version.as_deref().unwrap_or(VERSION));
         match (&self.session.named, &self.session.titled) {
             (Some(name), _) => writer.name(name),
@@ -78,7 +78,7 @@ impl Thread<'_> {
         losses: &mut Losses,
         files: &mut Vec<File>,
     ) {
-        let transcript = Transcript::of(&child.session, work.blobs, losses);
+        let transcript = Transcript::of(&child.session, Agent::Codex, work.blobs, losses);
         let id = Ids::new(self.id).timed("child", n, child.session.began());
         let depth = self.parent.map_or(1, |(_, depth, _)| depth + 1);
         let parent = Some((self.id, depth, child.role.as_deref()));
@@ -88,6 +88,8 @@ impl Thread<'_> {
 
 struct Writer<'a> {
     session: &'a Session,
+    /// Whose models are named, and whose reasoning is carried: of Codex's own sessions whoever was asked.
+    provider: String,
     ids: Ids,
     out: Vec<u8>,
     at: Timestamp,
@@ -106,9 +108,10 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(session: &'a Session, id: &str) -> Self {
+    fn new(session: &'a Session, id: &str, transcript: &Transcript) -> Self {
         Self {
             session,
+            provider: provider(session, transcript),
             ids: Ids::new(id),
             out: Vec::new(),
             at: session.began(),
@@ -143,6 +146,9 @@ impl<'a> Writer<'a> {
             "id": thread.id, "timestamp": self.at.to_string(), "cwd": self.session.cwd,
             "originator": "codex_cli_rs", "cli_version": version, "source": source,
         });
+        if self.provider != PROVIDER {
+            header["model_provider"] = self.provider.as_str().into();
+        }
         let mut git = Map::new();
         for (name, value) in
             [("commit_hash", &self.session.commit), ("branch", &self.session.branch)]
@@ -182,7 +188,7 @@ impl<'a> Writer<'a> {
             let again = std::mem::replace(&mut after_reply, is_reply) && is_reply;
             let is_prompt = matches!(turn.said, Said::User { notice: None, .. });
             if is_prompt || again || self.turn.is_none() {
-                let model = next.as_ref().filter(|(_, model)| model.provider == PROVIDER);
+                let model = next.as_ref().filter(|(_, model)| model.provider == self.provider);
                 let model = model.map(|(_, model)| model.id.clone());
                 self.begin(model);
             }
@@ -236,12 +242,14 @@ impl<'a> Writer<'a> {
         self.index = index;
         match &turn.said {
             Said::User { parts, notice } => {
-                self.item(message("user", parts));
+                let role = self.own_role(notice.as_deref());
+                self.own_items(parts);
+                self.item(message(role.unwrap_or("user"), parts));
                 if notice.is_none() {
                     let text = text_of(parts);
                     self.event(&json!({ "type": "user_message", "message": text,
                         "images": [], "local_images": [], "text_elements": [] }));
-                } else {
+                } else if self.session.source != Agent::Codex.id() {
                     losses.of(LossKind::Notices, turn.seq);
                 }
             }
@@ -254,8 +262,23 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Items of Codex's own that stood before a message or an output.
+    fn own_items(&mut self, parts: &[Part]) {
+        for part in parts {
+            if let Part::Raw(item) = part {
+                self.item(item.clone());
+            }
+        }
+    }
+
+    /// In whose name Codex itself gave a notice; what it said in the person's is known by its beginning.
+    fn own_role<'n>(&self, notice: Option<&'n str>) -> Option<&'n str> {
+        let is_own = self.session.source == Agent::Codex.id();
+        notice.filter(|role| is_own && matches!(*role, "developer" | "system"))
+    }
+
     fn reply(&mut self, turn: &Turn, reply: &Reply, losses: &mut Losses) {
-        if reply.model.provider != PROVIDER {
+        if reply.model.provider != self.provider {
             losses.of(LossKind::Models, turn.seq);
         } else if reply.model.id != self.model {
             self.context(reply.model.id.clone());
@@ -269,11 +292,12 @@ impl<'a> Writer<'a> {
                     self.item(json!({ "type": "message", "role": "assistant",
                         "content": [{ "type": "output_text", "text": text }] }));
                 }
-                Piece::Thinking { text, signature, .. } if reply.thinks_for(PROVIDER) => {
+                Piece::Thinking { text, signature, .. } if reply.thinks_for(&self.provider) => {
                     self.thinking(text, signature);
                 }
                 Piece::Thinking { .. } => losses.of(LossKind::Thinking, turn.seq),
                 Piece::Call(call) => self.call(call),
+                Piece::Raw(item) => self.item(item.clone()),
             }
         }
         if let Some(usage) = reply.usage {
@@ -311,6 +335,7 @@ impl<'a> Writer<'a> {
     }
 
     fn output(&mut self, call: &Call) {
+        self.own_items(&call.answer.parts);
         let kind = match freeform(call) {
             Some(_) => "custom_tool_call_output",
             None => "function_call_output",
@@ -342,6 +367,16 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Who was asked in a session of Codex's own; it is set up for that. In others, whom it asks by itself.
+fn provider(session: &Session, transcript: &Transcript) -> String {
+    let asked = transcript.path().find_map(|(_, turn)| match &turn.said {
+        Said::Reply(reply) => Some(reply.model.provider.clone()),
+        _ => None,
+    });
+    let own = asked.filter(|name| session.source == Agent::Codex.id() && !name.is_empty());
+    own.unwrap_or_else(|| PROVIDER.to_owned())
+}
+
 fn message(role: &str, parts: &[Part]) -> Value {
     json!({ "type": "message", "role": role, "content": content(parts, "input_text") })
 }
@@ -352,8 +387,12 @@ fn content(parts: &[Part], text_kind: &str) -> Value {
         Part::Image { media_type, data } => {
             json!({ "type": "input_image", "image_url": format!("data:{media_type};base64,{data}") })
         }
+        // Codex holds no documents: none comes here.
+        Part::Document(document) => json!({ "type": text_kind, "text": document.media_type }),
+        Part::Raw(item) => item.clone(),
     };
-    parts.iter().map(piece).collect()
+    // What is Codex's own are items.
+    parts.iter().filter(|part| !matches!(part, Part::Raw(_))).map(piece).collect()
 }
 
 /// What a call of a tool holds that takes a text and no JSON.

@@ -10,7 +10,9 @@
 //! counts is the time in the file. `.project_root` says whose the project's folder is.
 
 use super::ids::Ids;
-use super::transcript::{Answer, Call, Part, Piece, Reply, Said, Transcript, Turn, text_of};
+use super::transcript::{
+    Answer, Call, Document, Part, Piece, Reply, Said, Transcript, Turn, text_of,
+};
 use super::{Child, File, LossKind, Losses, Resume, Session, Work, tools};
 use crate::foreign::Agent;
 use segno_model::record::{Outcome, Usage};
@@ -78,7 +80,7 @@ fn subagent(
     losses: &mut Losses,
     files: &mut Vec<File>,
 ) {
-    let transcript = Transcript::of(&child.session, work.blobs, losses);
+    let transcript = Transcript::of(&child.session, Agent::Gemini, work.blobs, losses);
     transcript.lose_branches(losses);
     let id = child_id(&child.session);
     let mut writer = Writer::new(work, &child.session, &id);
@@ -197,7 +199,7 @@ impl<'a> Writer<'a> {
     }
 
     fn reply(&self, turn: &Turn, reply: &Reply, losses: &mut Losses) -> Value {
-        let mut content = Vec::new();
+        let (mut content, mut thoughts) = (Vec::new(), Vec::new());
         let carries = !reply.elsewhere && PROVIDERS.contains(&reply.model.provider.as_str());
         if !PROVIDERS.contains(&reply.model.provider.as_str()) {
             losses.of(LossKind::Models, turn.seq);
@@ -218,10 +220,12 @@ impl<'a> Writer<'a> {
                     let call = json!({ "id": call.id, "name": name, "args": args });
                     content.push(json!({ "functionCall": call }));
                 }
+                Piece::Raw(thought) if is_thought(thought) => thoughts.push(thought.clone()),
+                Piece::Raw(part) => content.push(part.clone()),
             }
         }
         let mut message = self.message(turn, "gemini", &content);
-        message["thoughts"] = json!([]);
+        message["thoughts"] = thoughts.into();
         if let Some(usage) = reply.usage {
             if usage.cache_write > 0 {
                 losses.of(LossKind::Usage, turn.seq);
@@ -259,7 +263,7 @@ impl<'a> Writer<'a> {
 fn begins_with(parts: &[Part], starts: &[&str]) -> bool {
     let first = parts.iter().find_map(|part| match part {
         Part::Text(text) => Some(text.trim_start()),
-        Part::Image { .. } => None,
+        _ => None,
     });
     first.is_some_and(|text| starts.iter().any(|start| text.starts_with(start)))
 }
@@ -270,16 +274,29 @@ fn part(part: &Part) -> Value {
         Part::Image { media_type, data } => {
             json!({ "inlineData": { "mimeType": media_type, "data": data } })
         }
+        Part::Document(Document { media_type, name, data }) => {
+            let mut inline = json!({ "mimeType": media_type, "data": data });
+            if let Some(name) = name {
+                inline["displayName"] = name.as_str().into();
+            }
+            json!({ "inlineData": inline })
+        }
+        Part::Raw(part) => part.clone(),
     }
 }
 
-/// A result: all its texts are one, images stand beside.
+/// Whether a piece is one of a reply's thoughts, which stand apart from its content.
+fn is_thought(piece: &Value) -> bool {
+    ["subject", "description"].iter().any(|name| piece.get(name).is_some())
+}
+
+/// A result: all its texts are one, images and documents stand beside.
 fn result(call: &Call, name: &str) -> Vec<Value> {
     let key = if call.answer.is_error { "error" } else { "output" };
     let response = json!({ key: text_of(&call.answer.parts) });
     let told = json!({ "id": call.id, "name": name, "response": response });
-    let images = call.answer.parts.iter().filter(|part| matches!(part, Part::Image { .. }));
-    std::iter::once(json!({ "functionResponse": told })).chain(images.map(part)).collect()
+    let beside = call.answer.parts.iter().filter(|part| part.is_media());
+    std::iter::once(json!({ "functionResponse": told })).chain(beside.map(part)).collect()
 }
 
 fn status(answer: &Answer) -> &'static str {

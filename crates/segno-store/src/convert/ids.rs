@@ -51,6 +51,11 @@ fn fingerprint(session: &Session) -> String {
             add(&record.body().to_json().unwrap_or_default());
         }
     }
+    for (seq, piece) in
+        session.pieces.iter().flat_map(|(seq, all)| all.iter().map(move |p| (seq, p)))
+    {
+        add(&format!("{seq} {} {}", piece.at, piece.json.get()));
+    }
     for child in &session.children {
         add(&fingerprint(&child.session));
     }

@@ -78,7 +78,7 @@ fn words(turn: &Turn) -> String {
 fn replied(reply: &Reply) -> String {
     let piece = |piece: &Piece| match piece {
         Piece::Text(text) => Some(format!("The assistant: {text}")),
-        Piece::Thinking { .. } => None,
+        Piece::Thinking { .. } | Piece::Raw(_) => None,
         Piece::Call(call) => {
             let arguments = serde_json::Value::from(call.arguments.clone());
             let result = said(&call.answer.parts);
@@ -90,8 +90,12 @@ fn replied(reply: &Reply) -> String {
 
 fn said(parts: &[Part]) -> String {
     let images = parts.iter().filter(|part| matches!(part, Part::Image { .. })).count();
-    match (text_of(parts), images) {
-        (text, 0) => text,
-        (text, images) => format!("{text}\n({images} image(s))"),
+    let others = parts.iter().filter(|part| part.is_media()).count() - images;
+    let mut text = text_of(parts);
+    for (count, what) in [(images, "image(s)"), (others, "document(s)")] {
+        if count > 0 {
+            text.push_str(&format!("\n({count} {what})"));
+        }
     }
+    text
 }

@@ -47,6 +47,8 @@ pub enum LossKind {
     Usage,
     /// Which model answered.
     Models,
+    /// What an agent told the model of its own surroundings, rules and instructions, left out.
+    Surroundings,
     /// What was told to the model without being anybody's words, told as the person's.
     Notices,
     /// Settings, tasks, labels, questions of permission.
@@ -110,6 +112,10 @@ impl LossKind {
             Self::Title => ("title", "titles"),
             Self::Usage => ("count of tokens", "counts of tokens"),
             Self::Models => ("name of a model's provider", "names of models' providers"),
+            Self::Surroundings => (
+                "notice of the agent's own surroundings or instructions, left out",
+                "notices of the agent's own surroundings or instructions, left out",
+            ),
             Self::Notices => (
                 "notice to the model, told as the person's words",
                 "notices to the model, told as the person's words",
@@ -131,7 +137,7 @@ pub struct Loss {
     pub count: u64,
     /// The records that it is about, ascending; none for what is no record.
     pub records: Vec<Seq>,
-    /// The id of the subagent's session in which these records are; none is the session itself.
+    /// The id of the subagent's session in which these records are, or that is lost; none is the session itself.
     pub subagent: Option<String>,
 }
 

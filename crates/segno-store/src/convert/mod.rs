@@ -6,25 +6,29 @@
 //! options give the same bytes. Must not: know where a session came from beyond its name, or change what
 //! was said: what a target cannot hold is a [`Loss`].
 
+mod build;
 mod claude;
 mod codex;
 mod gemini;
 mod ids;
 mod kept;
 mod loss;
+mod notices;
 mod opencode;
 mod pi;
+mod pieces;
 mod tools;
 mod transcript;
 
 pub use ids::new_id;
 pub use loss::{Loss, LossKind, Losses};
 pub use tools::for_agent as tool_for;
-pub use transcript::{Answer, Call, Part, Piece, Reply, Said, Transcript, Turn};
+pub use transcript::{Answer, Call, Document, Part, Piece, Reply, Said, Transcript, Turn};
 
-use crate::foreign::{Agent, View};
+use crate::foreign::{Agent, RawPiece, View};
 use segno_model::record::BlobRef;
 use segno_model::{Record, Seq, Timestamp};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A session in our terms: one of ours, or another agent's as it was read.
@@ -52,6 +56,8 @@ pub struct Session {
     pub tip: Option<Seq>,
     /// The sessions of its subagents.
     pub children: Vec<Child>,
+    /// What its agent wrote and our terms do not hold, by record.
+    pub pieces: BTreeMap<Seq, Vec<RawPiece>>,
 }
 
 /// A subagent's session.
@@ -83,12 +89,21 @@ impl Session {
             records: Vec::new(),
             tip,
             children: Vec::new(),
+            pieces: BTreeMap::new(),
         };
         for read in records {
-            match read.subagent {
-                None => session.records.push(read.record),
-                Some(id) => session.mixed_in(id).take(read.record),
+            let whose = match read.subagent {
+                None => &mut session,
+                Some(id) => {
+                    let child = session.mixed_in(id);
+                    child.note(&read.record);
+                    child
+                }
+            };
+            if !read.pieces.is_empty() {
+                whose.pieces.insert(read.record.seq(), read.pieces);
             }
+            whose.records.push(read.record);
         }
         session
     }
@@ -104,12 +119,11 @@ impl Session {
         &mut self.children[at].session
     }
 
-    fn take(&mut self, record: Record) {
+    fn note(&mut self, record: &Record) {
         if record.is_node() {
             self.tip = Some(record.seq());
         }
         self.created = self.created.or(Some(record.envelope.at));
-        self.records.push(record);
     }
 
     /// The title to show: a person's before an agent's.
@@ -229,7 +243,7 @@ pub fn convert(
     blobs: &dyn Blobs,
 ) -> Result<Converted, ConvertError> {
     let mut losses = Losses::default();
-    let transcript = Transcript::of(session, blobs, &mut losses);
+    let transcript = Transcript::of(session, target, blobs, &mut losses);
     if transcript.path().next().is_none() {
         return Err(ConvertError::Empty);
     }

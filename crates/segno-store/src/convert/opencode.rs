@@ -47,7 +47,7 @@ fn subagent(
     losses: &mut Losses,
     files: &mut Vec<File>,
 ) {
-    let transcript = Transcript::of(&child.session, work.blobs, losses);
+    let transcript = Transcript::of(&child.session, Agent::OpenCode, work.blobs, losses);
     transcript.lose_branches(losses);
     let id = child_id(&child.session, parent);
     let parent = (id.as_str(), Some(parent));
@@ -216,7 +216,7 @@ impl<'a> Writer<'a> {
                 json!({ "type": "text", "text": text, "synthetic": true })
             }
             Part::Text(text) => json!({ "type": "text", "text": text }),
-            Part::Image { .. } => file(part),
+            other => file(other),
         };
         let parts = parts.iter().map(part).collect();
         let info = self.user_info();
@@ -280,6 +280,7 @@ impl<'a> Writer<'a> {
                 part["state"] = self.state(call, losses, turn);
                 Some(part)
             }
+            Piece::Raw(part) => Some(part.clone()),
         }
     }
 
@@ -290,23 +291,26 @@ impl<'a> Writer<'a> {
         let end = answer.at.max(self.at);
         let time = json!({ "start": whole(self.at), "end": whole(end) });
         let text = text_of(&answer.parts);
-        let images: Vec<&Part> =
-            answer.parts.iter().filter(|part| matches!(part, Part::Image { .. })).collect();
+        let beside: Vec<&Part> = answer.parts.iter().filter(|part| part.is_media()).collect();
         let mut metadata = json!({});
         let child = |child: &&Child| child.call.as_deref() == Some(call.id.as_str());
         if let Some(child) = self.session.children.iter().find(child) {
             metadata["sessionId"] = child_id(&child.session, self.id).into();
         }
         if answer.is_error {
-            // An error has no place for images.
-            images.iter().for_each(|_| losses.of(LossKind::Images, answer.seq.unwrap_or(turn.seq)));
+            // An error has no place for files.
+            for part in beside {
+                let is_image = matches!(part, Part::Image { .. });
+                let kind = if is_image { LossKind::Images } else { LossKind::UnknownContent };
+                losses.of(kind, answer.seq.unwrap_or(turn.seq));
+            }
             return json!({ "status": "error", "input": input, "error": text,
                 "metadata": metadata, "time": time });
         }
         let mut state = json!({ "status": "completed", "input": input, "output": text,
             "title": "", "metadata": metadata, "time": time });
-        if !images.is_empty() {
-            state["attachments"] = images.into_iter().map(file).collect();
+        if !beside.is_empty() {
+            state["attachments"] = beside.into_iter().map(file).collect();
         }
         state
     }
@@ -329,14 +333,20 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// A part of what is no text.
 fn file(part: &Part) -> Value {
-    let (mime, data) = match part {
-        Part::Image { media_type, data } => (media_type.as_str(), data.as_str()),
-        Part::Text(_) => ("text/plain", ""),
+    let (mime, name, data) = match part {
+        Part::Raw(part) => return part.clone(),
+        Part::Image { media_type, data } => (media_type.as_str(), None, data.as_str()),
+        Part::Document(document) => {
+            (document.media_type.as_str(), document.name.clone(), document.data.as_str())
+        }
+        Part::Text(_) => ("text/plain", None, ""),
     };
     let kind = mime.rsplit('/').next().unwrap_or("image");
+    let stem = if mime.starts_with("image/") { "image" } else { "document" };
     json!({
-        "type": "file", "mime": mime, "filename": format!("image.{kind}"),
+        "type": "file", "mime": mime, "filename": name.unwrap_or_else(|| format!("{stem}.{kind}")),
         "url": format!("data:{mime};base64,{data}"),
     })
 }

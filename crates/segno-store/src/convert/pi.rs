@@ -26,13 +26,19 @@ pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume)
     writer.transcript(work.transcript, losses);
     writer.labels(session);
     writer.end(session, work.transcript);
-    losses.add(LossKind::Subagents, subagents(session));
+    lose_subagents(session, losses);
     let file = File { path: path_of(session, id), bytes: writer.out };
     (vec![file], Resume::new(session, &["pi", "--session", id]))
 }
 
-fn subagents(session: &Session) -> u64 {
-    session.children.iter().map(|child| 1 + subagents(&child.session)).sum()
+/// Tells each subagent's session by its id.
+fn lose_subagents(session: &Session, losses: &mut Losses) {
+    for child in &session.children {
+        losses.within(&child.session, |losses| {
+            losses.add(LossKind::Subagents, 1);
+            lose_subagents(&child.session, losses);
+        });
+    }
 }
 
 fn path_of(session: &Session, id: &str) -> PathBuf {
@@ -191,6 +197,7 @@ impl Writer {
                         "type": "toolCall", "id": call.id, "name": name, "arguments": arguments,
                     }))
                 }
+                Piece::Raw(piece) => Some(piece.clone()),
             };
             match block {
                 Some(block) => content.push(block),
@@ -260,6 +267,9 @@ fn blocks(parts: &[Part]) -> Value {
         Part::Image { media_type, data } => {
             json!({ "type": "image", "data": data, "mimeType": media_type })
         }
+        // pi holds no documents: none comes here.
+        Part::Document(document) => json!({ "type": "text", "text": document.media_type }),
+        Part::Raw(piece) => piece.clone(),
     };
     parts.iter().map(block).collect()
 }

@@ -4,7 +4,7 @@
 //! recognised. Must not: know any agent.
 
 use super::input::ForeignError;
-use super::item::{Fact, ForeignRecord, Item, Origin, Sink};
+use super::item::{Fact, ForeignRecord, Item, Origin, RawPiece, Sink};
 use segno_model::finding::{Finding, Severity};
 use segno_model::record::Custom;
 use segno_model::{Body, Envelope, Record, Seq, Timestamp};
@@ -40,6 +40,8 @@ pub(super) struct Meta {
     pub(super) inherited: bool,
     /// See [`ForeignRecord::response`].
     pub(super) response: Option<String>,
+    /// See [`ForeignRecord::pieces`].
+    pub(super) pieces: Vec<RawPiece>,
 }
 
 impl<'s> Emitter<'s> {
@@ -73,6 +75,7 @@ impl<'s> Emitter<'s> {
             copy: meta.copy,
             inherited: meta.inherited,
             response: meta.response,
+            pieces: meta.pieces,
         }));
         seq
     }

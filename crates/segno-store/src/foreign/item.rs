@@ -4,6 +4,7 @@
 
 use segno_model::finding::Finding;
 use segno_model::{Record, Seq, Timestamp};
+use serde_json::value::RawValue;
 use std::ops::ControlFlow;
 
 /// One thing read from a session.
@@ -43,6 +44,31 @@ pub struct ForeignRecord {
     /// Identifies the model's response whose usage this record carries, over all files: copies of it in
     /// forks and resumed sessions have the same. None when the format has nothing of the kind.
     pub response: Option<String>,
+    /// What the agent wrote in the message and our terms do not hold.
+    pub pieces: Vec<RawPiece>,
+}
+
+/// A piece of a message of which our terms hold less than it says, as the agent wrote it.
+#[derive(Debug, Clone)]
+pub struct RawPiece {
+    /// The block of the message that stands for it.
+    pub at: usize,
+    /// Whether none does: it stands before that block.
+    pub beside: bool,
+    /// The piece.
+    pub json: Box<RawValue>,
+}
+
+impl RawPiece {
+    /// One for which the block `at` stands.
+    pub(super) fn of(at: usize, json: &RawValue) -> Self {
+        Self { at, beside: false, json: json.to_owned() }
+    }
+
+    /// One for which no block stands.
+    pub(super) fn beside(at: usize, json: &RawValue) -> Self {
+        Self { at, beside: true, json: json.to_owned() }
+    }
 }
 
 /// Where a record comes from.

@@ -44,7 +44,7 @@ pub use belongings::belongings;
 pub use calls::UNKNOWN_OUTCOME;
 pub use facts::Facts;
 pub use input::ForeignError;
-pub use item::{Fact, ForeignRecord, Item, Origin, Sink};
+pub use item::{Fact, ForeignRecord, Item, Origin, RawPiece, Sink};
 pub use live::{Openers, Running, openers, running};
 pub use locate::{Located, Roots, Stamp};
 #[cfg(feature = "catalog")]

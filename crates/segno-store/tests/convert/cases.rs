@@ -16,7 +16,7 @@ use segno_model::record::{
     Usage, UserMessage,
 };
 use segno_model::{Envelope, Record, Seq, Timestamp};
-use segno_store::convert::{Child, Loss, LossKind, Options, Session, convert, new_id};
+use segno_store::convert::{Child, Loss, Options, Session, convert, new_id};
 use segno_store::foreign::{Agent, pos};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -53,41 +53,6 @@ fn every_target_is_written_as_the_cases_say() {
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(checked > 100, "{checked}");
-}
-
-/// Covers: G14. What no reader of ours knows is told for each record that holds it, and how often.
-#[test]
-fn content_that_cannot_be_carried_is_listed() {
-    let row = |id: &str, parent: &str, kind: &str, content: Value| {
-        let parent = Some(parent).filter(|parent| !parent.is_empty());
-        let message = serde_json::json!({"role": kind, "id": "msg_1", "model": "claude-opus-5-5", "content": content});
-        serde_json::json!({"type": kind, "uuid": id, "parentUuid": parent, "isSidechain": false, "sessionId": "c0de0001-1111-4111-8111-0000000000d0",
-            "timestamp": "2026-03-02T10:00:00.000Z", "cwd": "/srv/x", "version": "2.1.300", "message": message})
-        .to_string()
-    };
-    let pdf = serde_json::json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}});
-    let linked = serde_json::json!({"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}});
-    let text = serde_json::json!({"type": "text", "text": "Read these."});
-    let call = serde_json::json!([{"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/srv/x/a.pdf"}}]);
-    let result =
-        serde_json::json!([{"type": "tool_result", "tool_use_id": "toolu_1", "content": [pdf]}]);
-    let rows = [
-        row("a1", "", "user", serde_json::json!([text, pdf, linked])),
-        row("a2", "a1", "assistant", call),
-        row("a3", "a2", "user", result),
-    ];
-    let home = tempfile::tempdir().expect("a folder");
-    let path = home.path().join("c0de0001-1111-4111-8111-0000000000d0.jsonl");
-    fs::write(&path, rows.join("\n") + "\n").expect("a file");
-    let session = crate::scene::session(&path).expect("it is read");
-    for target in segno_store::convert::TARGETS {
-        let losses = crate::scene::converted(&session, target, &segno_store::convert::NoBlobs)
-            .expect("something was said")
-            .losses;
-        let unknown = losses.iter().find(|loss| loss.kind == LossKind::UnknownContent);
-        let unknown = unknown.unwrap_or_else(|| panic!("{target}: {losses:?}"));
-        assert_eq!((unknown.count, unknown.records.len()), (3, 2), "{target}: {losses:?}");
-    }
 }
 
 fn targets(session: &Session, title: &str) -> String {

@@ -16,7 +16,11 @@ fn the_context_of_every_session_of_the_corpus_is_the_same_in_every_target() {
             let home = tempfile::tempdir().expect("a folder");
             let view = scene::read_again(&converted, target, home.path());
             let lost = scene::lost(&converted);
-            let before = scene::lines(&scene::context(&session), (&session.source, target), &lost);
+            let before = scene::lines(
+                &scene::context(&session, &converted),
+                (&session.source, target),
+                &lost,
+            );
             let after = scene::lines(&view.context(), (target.id(), target), &lost);
             compared += before.len();
             let what = format!("{} as {target}: {lost:?}", path.display());

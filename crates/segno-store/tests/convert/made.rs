@@ -32,7 +32,7 @@ pub(crate) fn session(seed: u64, steps: usize) -> Session {
         created: Some(at(0)),
         tip: maker.tip,
         records: maker.records,
-        children: Vec::new(),
+        ..Session::default()
     }
 }
 

@@ -4,5 +4,6 @@
 mod cases;
 mod corpus;
 mod made;
+mod own;
 mod round;
 mod scene;

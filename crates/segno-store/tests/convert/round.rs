@@ -2,8 +2,9 @@
 //! and what an agent wrote, written again for it, is the same to its own reader.
 
 use crate::{made, scene};
+use segno_model::context;
 use segno_store::convert::{Child, Loss, LossKind, Losses, Said, Session, TARGETS, Transcript};
-use segno_store::foreign::Agent;
+use segno_store::foreign::{Agent, pos};
 use std::collections::BTreeSet;
 
 /// Converts and reads again; how the context and the transcript differ.
@@ -18,11 +19,12 @@ fn there(session: &Session, target: Agent, what: &str) -> Vec<String> {
     let copies =
         view.records.iter().filter(|read| read.copy).map(|read| read.record.seq()).collect();
     let again = Session::of_view(target, view);
+    let again_context = context::build(&again.records, again.tip.map(pos));
     let what = format!("{what} as {target}, lost: {lost:?}");
     let (names, theirs) = ((session.source.as_str(), target), (target.id(), target));
     let context = scene::differ(
-        &scene::lines(&scene::context(session), names, &lost),
-        &scene::lines(&scene::context(&again), theirs, &lost),
+        &scene::lines(&scene::context(session, &converted), names, &lost),
+        &scene::lines(&again_context, theirs, &lost),
         &lost,
         &format!("the context of {what}"),
     );
@@ -171,7 +173,8 @@ fn ids_of_calls_are_unique_and_short_enough_for_every_provider() {
     let mut calls = 0;
     for seed in 0..60 {
         let session = made::session(seed, 30);
-        let transcript = Transcript::of(&session, &scene::none(), &mut Losses::default());
+        let transcript =
+            Transcript::of(&session, Agent::Claude, &scene::none(), &mut Losses::default());
         let mut ids = BTreeSet::new();
         for turn in &transcript.turns {
             let Said::Reply(reply) = &turn.said else { continue };

@@ -61,10 +61,19 @@ pub(crate) fn lost(converted: &Converted) -> BTreeSet<LossKind> {
     own.map(|loss| loss.kind).collect()
 }
 
-/// The context of a session.
-pub(crate) fn context(session: &Session) -> Context {
+/// The context of a session, without the agent's own notices that a conversion leaves out.
+pub(crate) fn context(session: &Session, converted: &Converted) -> Context {
     let tip = session.tip.map(|seq: Seq| segno_store::foreign::pos(seq));
-    context::build(&session.records, tip)
+    let mut context = context::build(&session.records, tip);
+    let own = converted.losses.iter().filter(|loss| loss.subagent.is_none());
+    let left_out = own.filter(|loss| loss.kind == LossKind::Surroundings);
+    let left_out: Vec<Seq> = left_out.flat_map(|loss| loss.records.clone()).collect();
+    let stays = |message: &ContextMessage| match message {
+        ContextMessage::User { seq, .. } => !left_out.contains(seq),
+        _ => true,
+    };
+    context.messages.retain(stays);
+    context
 }
 
 /// A context as lines, with the tools under the names that they have in `target`, and without ids, notices
@@ -172,7 +181,7 @@ pub(crate) fn told(
     lost: &BTreeSet<LossKind>,
     copies: &BTreeSet<Seq>,
 ) -> Vec<String> {
-    let transcript = Transcript::of(session, &NoBlobs, &mut Losses::default());
+    let transcript = Transcript::of(session, names.1, &NoBlobs, &mut Losses::default());
     let turns = transcript.path().filter(|(_, turn)| !copies.contains(&turn.seq));
     turns.flat_map(|(_, turn)| turn_lines(turn, names, lost)).collect()
 }
@@ -219,6 +228,7 @@ fn turn_lines(
                             tool_for(source, target, &call.name, &call.arguments);
                         lines.push(format!("call: {name} {}", Value::from(arguments)));
                     }
+                    Piece::Raw(raw) => lines.push(format!("its own: {}", bare(raw))),
                 }
             }
             for call in reply.calls() {
@@ -246,8 +256,31 @@ fn parts_line(parts: &[Part], lost: &BTreeSet<LossKind>) -> String {
             let kept = !lost.contains(&LossKind::Images);
             kept.then(|| format!("[{media_type} {}]", data.len()))
         }
+        Part::Document(document) => Some(format!("[document of {}]", document.data.len())),
+        Part::Raw(raw) => Some(format!("[document of {}]", longest(raw))),
     };
     parts.iter().filter_map(part).collect::<Vec<_>>().join("\n").replace("\n\n", "\n")
+}
+
+/// A piece as it stands in an agent's file, without the ids that each session gives anew.
+pub(crate) fn bare(piece: &Value) -> Value {
+    let mut piece = piece.clone();
+    for id in ["id", "sessionID", "messageID"] {
+        if let Some(piece) = piece.as_object_mut() {
+            piece.remove(id);
+        }
+    }
+    piece
+}
+
+/// How long the longest text in a value is: what a document holds, however an agent keeps it.
+fn longest(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.rsplit(";base64,").next().unwrap_or_default().len(),
+        Value::Array(all) => all.iter().map(longest).max().unwrap_or_default(),
+        Value::Object(all) => all.values().map(longest).max().unwrap_or_default(),
+        _ => 0,
+    }
 }
 
 /// The context at the end of each branch beside the current path; nothing where they are lost.
@@ -259,7 +292,7 @@ pub(crate) fn branches(
     if lost.contains(&LossKind::Branches) {
         return Vec::new();
     }
-    let transcript = Transcript::of(session, &NoBlobs, &mut Losses::default());
+    let transcript = Transcript::of(session, names.1, &NoBlobs, &mut Losses::default());
     let parents: BTreeSet<usize> = transcript.turns.iter().filter_map(|turn| turn.parent).collect();
     let ends = transcript
         .turns

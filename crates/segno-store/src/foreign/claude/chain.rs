@@ -6,7 +6,7 @@
 
 use super::super::calls::Calls;
 use super::super::emitter::{Emitter, Meta};
-use super::super::item::Origin;
+use super::super::item::{Origin, RawPiece};
 use super::super::outline::{ByHash, Short};
 use super::row::Key;
 use super::say;
@@ -32,6 +32,8 @@ pub(super) struct Step {
     pub(super) lane: u32,
     pub(super) meta: Meta,
     pub(super) drafts: Vec<Draft>,
+    /// What our terms do not hold of the first drafts.
+    pub(super) pieces: Vec<Vec<RawPiece>>,
 }
 
 /// What a row hangs on.
@@ -68,6 +70,8 @@ pub(super) struct Reply {
     pub(super) response: Option<String>,
     pub(super) model: ModelRef,
     pub(super) blocks: Vec<AssistantBlock>,
+    /// What our terms do not hold of them.
+    pub(super) pieces: Vec<RawPiece>,
     pub(super) usage: Option<Usage>,
     pub(super) stop: Option<String>,
 }
@@ -141,6 +145,7 @@ struct Response {
     /// Its first row.
     step: Step,
     reply: AssistantMessage,
+    pieces: Vec<RawPiece>,
     stop: Option<String>,
     keys: Vec<(Key, u32)>,
     /// Where each of its calls stands.
@@ -278,7 +283,7 @@ impl Chain {
     /// Closes the response whose rows were coming.
     pub(super) fn flush(&mut self, out: &mut Emitter<'_>) {
         let Some(open) = self.open.take() else { return };
-        let Response { mut step, mut reply, stop, keys, calls: origins, held, .. } = open;
+        let Response { mut step, mut reply, pieces, stop, keys, calls: origins, held, .. } = open;
         reply.stop = say::stop(stop.as_deref(), &reply.content);
         let calls: Vec<(String, String)> =
             reply.calls().map(|call| (call.id.clone(), call.name.clone())).collect();
@@ -286,6 +291,7 @@ impl Chain {
         step.key = None;
         self.spend(&mut step.meta.response, &mut reply.usage);
         step.drafts = vec![Draft::Body(Body::Message(Box::new(Message::Assistant(reply))))];
+        step.pieces = vec![pieces];
         let node = self.place(step, out);
         for (key, print) in keys {
             self.remember(key, Entry { node, print }, lane);
@@ -317,11 +323,14 @@ impl Chain {
     fn place(&mut self, step: Step, out: &mut Emitter<'_>) -> Node {
         let mut node = self.above(&step, out);
         let mut response = step.meta.response.clone();
+        let mut pieces = step.pieces.into_iter();
         for draft in step.drafts {
+            let pieces = pieces.next().unwrap_or_default();
             let Some(body) = self.body(draft, &step.meta.origin, out) else { continue };
             let is_node = body.is_node();
             let call = answered(&body);
-            let meta = Meta { parent: node.seq(), response: response.take(), ..step.meta.clone() };
+            let (parent, response) = (node.seq(), response.take());
+            let meta = Meta { parent, response, pieces, ..step.meta.clone() };
             let seq = out.record(body, meta);
             if let Some(call) = call {
                 self.results.entry(call.0).or_insert(Short::of(seq));
@@ -409,8 +418,8 @@ impl Chain {
 impl Response {
     fn new(id: String, step: Step) -> Self {
         let reply = AssistantMessage::default();
-        let (keys, calls, held) = (Vec::new(), Vec::new(), Vec::new());
-        Self { id, step, reply, stop: None, keys, calls, held, bytes: 0 }
+        let (pieces, keys, calls, held) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { id, step, reply, pieces, stop: None, keys, calls, held, bytes: 0 }
     }
 
     /// Whether a row is one of its own, or stands between them.
@@ -424,6 +433,9 @@ impl Response {
         let is_call = |block: &&AssistantBlock| matches!(block, AssistantBlock::ToolCall(_));
         let calls = row.blocks.iter().filter(is_call).count();
         self.calls.extend(std::iter::repeat_n(Origin { id: None, ..at.clone() }, calls));
+        let before = self.reply.content.len();
+        let behind = |piece: RawPiece| RawPiece { at: before + piece.at, ..piece };
+        self.pieces.extend(row.pieces.into_iter().map(behind));
         self.reply.content.extend(row.blocks);
         self.reply.model = row.model;
         self.reply.usage = row.usage.or(self.reply.usage);

@@ -31,6 +31,7 @@ mod reader;
 mod retold;
 mod row;
 mod say;
+mod unknown;
 
 pub(super) use agents::subagents;
 

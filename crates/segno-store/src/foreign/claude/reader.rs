@@ -15,7 +15,7 @@ use super::queue::Queue;
 use super::retold::Retold;
 use super::row::{Aside, Bare, CompactMetadata, Key, Row, Str};
 use super::say::{self, Said};
-use super::{agents, injected};
+use super::{agents, injected, unknown};
 use segno_model::Timestamp;
 use segno_model::finding::Severity;
 use segno_model::record::{Block, Body, Compaction, CompactionState, Custom, Name, Text};
@@ -319,7 +319,9 @@ impl<'s> Reader<'s> {
         let stop = message.stop_reason.map(Str::into_owned);
         let (blocks, odd) = say::reply(message.content);
         let (lane, meta) = (step.lane, step.meta.clone());
-        self.chain.reply(step, Reply { id, response, model, blocks, usage, stop }, out);
+        let pieces = if odd { unknown::of_reply(object.json, &blocks) } else { Vec::new() };
+        let reply = Reply { id, response, model, blocks, pieces, usage, stop };
+        self.chain.reply(step, reply, out);
         if odd {
             let drafts = custom("claude.row", object.json).into_iter().collect();
             let whole = Step { lane, meta, drafts, ..Step::default() };
@@ -373,6 +375,9 @@ impl<'s> Reader<'s> {
         if !only_results {
             self.heard(&said, step.lane, out);
         }
+        if odd {
+            step.pieces = unknown::of_user(object.json, &said);
+        }
         step.drafts = said.into_iter().map(draft).collect();
         let beside = row.tool_use_result.filter(|raw| raw.get().starts_with('{'));
         step.drafts.extend(beside.and_then(|raw| custom("claude.tool-use-result", raw.get())));
@@ -422,7 +427,10 @@ impl<'s> Reader<'s> {
         let mut said = Vec::new();
         let mut name = format!("claude.{}", &*row.kind);
         match (&*row.kind, subtype) {
-            ("attachment", _) => said = say::attachment(row),
+            ("attachment", _) => {
+                said = say::attachment(row);
+                step.pieces = unknown::of_prompt(row.attachment, &said);
+            }
             ("system", "local_command") => {
                 let text =
                     row.content.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());

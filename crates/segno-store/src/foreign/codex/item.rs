@@ -171,7 +171,7 @@ const NOTICES: &[(&str, &str)] = &[
     ("<collaboration_mode>", "mode"),
     ("<model_switch>", "model"),
     ("<skill>", "skill"),
-    ("<skills_instructions>", "skill"),
+    ("<skills_instructions>", "skills"),
     ("<user_shell_command>", "shell"),
     ("<user_action>", "review"),
     ("<turn_aborted>", "interrupted"),

@@ -4,7 +4,7 @@
 
 use super::super::calls::Calls;
 use super::super::emitter::{Emitter, Meta};
-use super::super::item::{Fact, Origin};
+use super::super::item::{Fact, Origin, RawPiece};
 use super::super::lines::Object;
 use super::ancestry::{Copied, mark};
 use super::item::{self, Replay, ReplyPiece, Said, fingerprint};
@@ -47,6 +47,8 @@ pub(super) struct Thread {
     forked: Option<String>,
     turn: Turn,
     reply: Option<Reply>,
+    /// Items without a counterpart since the last message.
+    between: Vec<RawPiece>,
     calls: Calls,
     totals: Totals,
     is_summary: bool,
@@ -82,6 +84,7 @@ impl Thread {
             forked: None,
             turn: Turn::default(),
             reply: None,
+            between: Vec::new(),
             calls: Calls::default(),
             totals: Totals::default(),
             is_summary: false,
@@ -443,12 +446,21 @@ impl Thread {
             Said::Result(result) => self.result(result, meta, out),
             Said::Compacted => return self.keep_as("compaction", payload, line, out),
             Said::Other => {
+                self.loose(payload);
                 let kind = text(item.kind).unwrap_or_default();
                 return self.keep_whole(&kind, line, out);
             }
         }
         // What our terms do not hold is kept beside them.
         whole && !line.row.unknown || self.keep_whole("line", line, out)
+    }
+
+    /// Notes an item that has no counterpart: with the reply that is being put together, or what comes next.
+    fn loose(&mut self, item: &RawValue) {
+        match &mut self.reply {
+            Some(reply) => reply.beside(item),
+            None => self.between.push(RawPiece::beside(0, item)),
+        }
     }
 
     fn bare_item(&mut self, line: &Line<'_>, out: &mut Emitter<'_>) -> bool {
@@ -531,6 +543,7 @@ impl Thread {
     pub(super) fn node(&mut self, message: Message, mut meta: Meta, out: &mut Emitter<'_>) -> Seq {
         let content = fingerprint(&message);
         meta.parent = self.tip;
+        meta.pieces.splice(0..0, std::mem::take(&mut self.between));
         let seq = out.record(Body::Message(Box::new(message)), meta);
         self.tip = Some(seq);
         self.written.note(content, seq);

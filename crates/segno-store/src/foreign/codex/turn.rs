@@ -3,8 +3,9 @@
 //! Responsible for: their shape and the small rules that need nothing else. Must not: hand on records.
 
 use super::super::emitter::Meta;
-use super::super::item::Origin;
+use super::super::item::{Origin, RawPiece};
 use super::item::{Replay, ReplyPiece};
+use super::rows::{Item, object, pieces};
 use super::tokens::Spent;
 use segno_model::record::{AssistantBlock, AssistantMessage, Block, ModelRef, Native, Usage};
 use segno_model::{Body, Seq};
@@ -21,6 +22,8 @@ pub(super) struct Reply {
     /// The items as they are; none when one of them is not the provider's own.
     native: Option<Vec<Box<RawValue>>>,
     usage: Option<Usage>,
+    /// What our terms do not hold of it, each as an item of its own.
+    pieces: Vec<RawPiece>,
     /// What was read since it began, and is no part of it.
     pub(super) behind: Vec<(Body, Meta)>,
 }
@@ -32,16 +35,34 @@ impl Reply {
             content: Vec::new(),
             native: Some(Vec::new()),
             usage: None,
+            pieces: Vec::new(),
             behind: Vec::new(),
         }
     }
 
     pub(super) fn add(&mut self, piece: ReplyPiece, item: Option<&RawValue>) {
+        if let Some(item) = item {
+            self.note(&piece, item);
+        }
         self.content.extend(piece.block);
         match (piece.replay, &mut self.native, item) {
             (Replay::Verbatim, Some(native), Some(item)) => native.push(item.to_owned()),
             (Replay::LeftOut, ..) => {}
             _ => self.native = None,
+        }
+    }
+
+    /// Notes an item that has no counterpart.
+    pub(super) fn beside(&mut self, item: &RawValue) {
+        self.pieces.push(RawPiece::beside(self.content.len(), item));
+    }
+
+    fn note(&mut self, piece: &ReplyPiece, item: &RawValue) {
+        let more = piece.block.iter().enumerate().filter(|(_, block)| says_more(block));
+        for (at, _) in more {
+            let json = if piece.is_message { alone(item, at) } else { Some(item.to_owned()) };
+            let at = self.content.len() + at;
+            self.pieces.extend(json.map(|json| RawPiece { at, beside: false, json }));
         }
     }
 
@@ -57,8 +78,23 @@ impl Reply {
             let items = serde_json::value::to_raw_value(&items).ok()?;
             Some(Native { dialect: DIALECT.to_owned(), items })
         });
-        (reply, self.meta, self.behind)
+        let meta = Meta { pieces: self.pieces, ..self.meta };
+        (reply, meta, self.behind)
     }
+}
+
+/// Whether an item says more than its block: of reasoning, what nobody signed is shown by Codex alone.
+fn says_more(block: &AssistantBlock) -> bool {
+    matches!(block, AssistantBlock::Unknown | AssistantBlock::Thinking { signature: None, .. })
+}
+
+/// The piece `at` of a message as a message of its own: of a message with a piece that Codex does not know, it
+/// drops all.
+fn alone(item: &RawValue, at: usize) -> Option<Box<RawValue>> {
+    let pieces = pieces(object::<Item<'_>>(Some(item))?.content);
+    let piece = pieces.get(at)?.get();
+    let json = format!(r#"{{"type":"message","role":"assistant","content":[{piece}]}}"#);
+    RawValue::from_string(json).ok()
 }
 
 /// The turn that is under way.

@@ -6,10 +6,11 @@
 use super::super::calls::UNKNOWN_OUTCOME;
 use super::super::chain::{Answer, Chain};
 use super::super::emitter::{Emitter, Meta};
-use super::super::item::{Fact, Origin};
+use super::super::item::{Fact, Origin, RawPiece};
 use super::super::lines::unknown_shape;
 use super::super::mend::Mended;
 use super::super::view::pos;
+use super::rest;
 use super::shape::{Facts, Message, Part, Parts, Record, Response, ToolCall, key, outcome};
 use segno_model::finding::Severity;
 use segno_model::record::{
@@ -384,8 +385,8 @@ impl History {
         let meta = meta(message, origin, copy);
         let before = self.newest;
         match message.kind.as_str() {
-            "user" => self.user(&message.content, meta, out),
-            "gemini" => self.reply(message, &message.content, meta, out),
+            "user" => self.user(&message.content, raw, meta, out),
+            "gemini" => self.reply(message, raw, meta, out),
             _ if is_shown_only(message) => {
                 out.custom(&format!("gemini.{}", message.kind), raw, meta);
             }
@@ -402,7 +403,7 @@ impl History {
         self.order.push(place);
     }
 
-    fn user(&mut self, parts: &[Part<'_>], meta: Meta, out: &mut Emitter<'_>) {
+    fn user(&mut self, parts: &[Part<'_>], raw: &RawValue, meta: Meta, out: &mut Emitter<'_>) {
         for response in parts.iter().filter_map(|part| part.function_response.as_ref()) {
             let call = response.id.clone().unwrap_or_default();
             let (text, failed) = response.content();
@@ -422,10 +423,11 @@ impl History {
             self.newest = Some(seq);
             self.answers.insert(key(&call.as_str()), (seq, said));
         }
-        let content: Vec<_> = parts.iter().filter_map(Part::block).collect();
+        let (content, pieces) = rest::shown(parts, || rest::content(raw), Vec::new());
         if content.is_empty() {
             return;
         }
+        let meta = Meta { pieces, ..meta };
         let text = parts.iter().find_map(|part| part.text.as_deref()).unwrap_or_default();
         self.name_cwd(text, out);
         self.newest = Some(self.chain.user(content, notice(text), meta, out));
@@ -444,19 +446,20 @@ impl History {
         }
     }
 
-    fn reply(
-        &mut self,
-        message: &Message<'_>,
-        parts: &[Part<'_>],
-        meta: Meta,
-        out: &mut Emitter<'_>,
-    ) {
+    fn reply(&mut self, message: &Message<'_>, raw: &RawValue, meta: Meta, out: &mut Emitter<'_>) {
         let thoughts = message.thoughts.iter().flatten().map(super::shape::Thought::text);
         let mut content: Vec<AssistantBlock> = thoughts
             .map(|text| AssistantBlock::Thinking { text, signature: None, redacted: false })
             .collect();
         let mut calls: Vec<_> = message.tool_calls.iter().flatten().collect();
-        for part in parts {
+        let mut pieces = rest::thoughts(raw, content.len());
+        let files = rest::of_parts(&message.content, Part::is_file, || rest::content(raw));
+        for (part, file) in message.content.iter().zip(files) {
+            if let Some(file) = file {
+                pieces.push(RawPiece::of(content.len(), file));
+                content.push(AssistantBlock::Unknown);
+                continue;
+            }
             let id = part.function_call.as_ref().and_then(|call| call.id.as_deref());
             let told = calls.iter().position(|call| Some(call.id.as_str()) == id);
             // A call that is told with its result is taken from there.
@@ -475,7 +478,7 @@ impl History {
         let response = usage.map(|_| format!("gemini:{}", message.id));
         let (copy, origin) = (meta.copy, meta.origin.clone());
         let reply = AssistantMessage { usage, ..AssistantMessage::new(&model(message), content) };
-        let seq = self.chain.reply(reply, Meta { response, ..meta }, out);
+        let seq = self.chain.reply(reply, Meta { response, pieces, ..meta }, out);
         self.newest = Some(seq);
         self.results(message.tool_calls.iter().flatten(), &origin, copy, out);
     }
@@ -498,16 +501,18 @@ impl History {
             let said = key(&texts.concat());
             let is_lost = texts.as_slice() == [UNKNOWN_OUTCOME];
             let shown = texts.into_iter().filter(|text| !text.is_empty()).map(Block::text);
+            let raw = || call.result.map(rest::elements).unwrap_or_default();
+            let (content, pieces) = rest::shown(&parts, raw, shown.collect());
             let answer = Answer {
                 call: call.id.clone(),
                 name: Some(call.name.clone()),
-                content: shown.chain(parts.iter().filter_map(Part::block)).collect(),
+                content,
                 outcome: if is_lost { Outcome::Unknown } else { outcome },
                 established: if is_lost { Established::Recovery } else { Established::Origin },
             };
             let at = call.timestamp.as_deref().and_then(Timestamp::parse);
             let meta = Meta { at, origin: origin.clone(), copy, ..Meta::default() };
-            let seq = self.chain.result(answer, meta.clone(), out);
+            let seq = self.chain.result(answer, Meta { pieces, ..meta.clone() }, out);
             self.newest = Some(seq);
             self.answers.insert(key(&call.id.as_str()), (seq, said));
             if let Some(child) = call.agent_id.clone() {

@@ -20,6 +20,7 @@
 //! Responsible for: where they are and how they are read. Must not: be known outside this module.
 
 mod history;
+mod rest;
 mod shape;
 
 use super::agent::Agent;

@@ -226,6 +226,18 @@ impl Part<'_> {
         !is_said && !is_tool && !is_data && self.thought_signature.is_none()
     }
 
+    /// Whether it is a file, or of a kind that is not known.
+    pub(super) fn is_file(&self) -> bool {
+        let is_data = self.inline_data.is_some() || self.file_data.is_some();
+        self.text.is_none() && is_data || self.is_unknown()
+    }
+
+    /// Whether what is shown of it only says that something is there.
+    pub(super) fn is_named_only(&self) -> bool {
+        let is_image = |inline: &Inline| inline.mime_type.starts_with("image/");
+        self.is_file() && !self.inline_data.as_ref().is_some_and(is_image)
+    }
+
     /// What is shown of it.
     pub(super) fn block(&self) -> Option<Block> {
         if let Some(text) = self.text.as_ref().filter(|_| self.thought != Some(true)) {

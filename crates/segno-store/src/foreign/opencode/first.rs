@@ -5,10 +5,10 @@
 
 use super::super::calls::Calls;
 use super::super::emitter::{Emitter, Meta};
-use super::super::item::{Fact, Origin};
+use super::super::item::{Fact, Origin, RawPiece};
 use super::super::mend::Mended;
 use super::super::view::pos;
-use super::reply::{Reply, ReplyMeta, Thread, block};
+use super::reply::{Reply, ReplyMeta, Thread, block, is_named_only};
 use super::shape::{Info, Part, Revert, at};
 use segno_model::finding::Severity;
 use segno_model::record::{
@@ -106,7 +106,7 @@ impl Messages {
     ) {
         let when = at(info.time.and_then(|time| time.created));
         self.choose_model(info, when, origin, out);
-        let mut said = Said { when, origin: origin.clone(), notice: None, content: Vec::new() };
+        let mut said = Said { when, origin: origin.clone(), ..Said::default() };
         for stored in parts {
             let mended = Mended::default();
             let Some(part) = parsed(stored, &mended, when, out) else { continue };
@@ -125,9 +125,11 @@ impl Messages {
                     keep("opencode.file", stored, when, out);
                     let mime = part.mime.as_deref().unwrap_or_default();
                     // Of these the text stands in a part beside it.
-                    if !matches!(mime, "text/plain" | "application/x-directory") {
+                    if matches!(mime, "text/plain" | "application/x-directory") {
+                        said.beside(stored);
+                    } else {
                         self.turn_to(&mut said, None, out);
-                        said.content.push(block(&part));
+                        said.file(&part, stored);
                     }
                 }
                 "subtask" => {
@@ -137,7 +139,10 @@ impl Messages {
                     said.content.push(Block::text(text));
                 }
                 "compaction" => self.asked(&part, origin, when, out),
-                kind => keep(&format!("opencode.{kind}"), stored, when, out),
+                kind => {
+                    keep(&format!("opencode.{kind}"), stored, when, out);
+                    said.beside(stored);
+                }
             }
         }
         self.say(&mut said, out);
@@ -162,6 +167,7 @@ impl Messages {
             parent: self.thread.tip,
             at: said.when,
             origin: said.origin.clone(),
+            pieces: std::mem::take(&mut said.pieces),
             ..Meta::default()
         };
         let seq = out.record(Body::Message(Box::new(Message::User(message))), meta);
@@ -258,7 +264,7 @@ impl Messages {
         }
         match part.kind.as_str() {
             "text" => reply.text(part.text.unwrap_or_default()),
-            "reasoning" => reply.thinking(part),
+            "reasoning" => reply.thinking(part, raw_of(stored)),
             "tool" => {
                 let id = part.call_id.clone().unwrap_or_default();
                 let name = part.tool.clone().unwrap_or_default();
@@ -275,7 +281,14 @@ impl Messages {
                 reply.ended(part.tokens, part.reason);
                 keep("opencode.step-finish", stored, when, out);
             }
-            kind => keep(&format!("opencode.{kind}"), stored, when, out),
+            kind => {
+                keep(&format!("opencode.{kind}"), stored, when, out);
+                match raw_of(stored) {
+                    Some(raw) if kind == "file" => reply.unknown(raw),
+                    Some(raw) => reply.beside(raw),
+                    None => {}
+                }
+            }
         }
     }
 
@@ -331,11 +344,34 @@ impl Messages {
 }
 
 /// What the person's side says, until something of another kind comes.
+#[derive(Default)]
 struct Said {
     when: Option<Timestamp>,
     origin: Origin,
     notice: Option<String>,
     content: Vec<Block>,
+    /// What our terms do not hold of it.
+    pieces: Vec<RawPiece>,
+}
+
+impl Said {
+    /// A file; what it holds, where the block only names it.
+    fn file(&mut self, part: &Part<'_>, stored: &Stored<'_>) {
+        if let Some(raw) = raw_of(stored).filter(|_| is_named_only(part)) {
+            self.pieces.push(RawPiece::of(self.content.len(), raw));
+        }
+        self.content.push(block(part));
+    }
+
+    /// A part that is no part of what was said.
+    fn beside(&mut self, stored: &Stored<'_>) {
+        let piece = raw_of(stored).map(|raw| RawPiece::beside(self.content.len(), raw));
+        self.pieces.extend(piece);
+    }
+}
+
+fn raw_of<'a>(stored: &Stored<'a>) -> Option<&'a RawValue> {
+    serde_json::from_str(stored.json).ok()
 }
 
 /// Why OpenCode said something on the person's side.

@@ -5,7 +5,7 @@
 
 use super::super::calls::Calls;
 use super::super::emitter::{Emitter, Meta};
-use super::super::item::Origin;
+use super::super::item::{Origin, RawPiece};
 use super::shape::{Part, State, Tokens, Told, at, seal};
 use segno_model::finding::Severity;
 use segno_model::record::{
@@ -13,6 +13,7 @@ use segno_model::record::{
     ModelRef, Outcome, StepStatus, StopReason, Task, TaskStep, Text, ToolMessage, Usage,
 };
 use segno_model::{Body, Seq, Timestamp};
+use serde_json::json;
 use serde_json::value::RawValue;
 use std::path::Path;
 
@@ -49,6 +50,8 @@ pub(super) struct Reply {
     meta: ReplyMeta,
     content: Vec<AssistantBlock>,
     results: Vec<Answer>,
+    /// What our terms do not hold of the content.
+    pieces: Vec<RawPiece>,
     usage: Option<Usage>,
     finish: Option<String>,
     /// Whether a call of it was begun: then the model had said all of it.
@@ -60,6 +63,7 @@ pub(super) struct Reply {
 /// A result that waits until its call has a number.
 struct Answer {
     message: ToolMessage,
+    pieces: Vec<RawPiece>,
     at: Option<Timestamp>,
     origin: Origin,
     cleared: bool,
@@ -69,8 +73,8 @@ struct Answer {
 
 impl Reply {
     pub(super) fn new(meta: ReplyMeta) -> Self {
-        let (content, results) = (Vec::new(), Vec::new());
-        Self { meta, content, results, usage: None, finish: None, begun: false, steps: 0 }
+        let (content, results, pieces) = (Vec::new(), Vec::new(), Vec::new());
+        Self { meta, content, results, pieces, usage: None, finish: None, begun: false, steps: 0 }
     }
 
     pub(super) fn meta(&self) -> &ReplyMeta {
@@ -92,10 +96,27 @@ impl Reply {
         }
     }
 
-    pub(super) fn thinking(&mut self, part: Part<'_>) {
+    /// A part for which we have no words: it keeps its place.
+    pub(super) fn unknown(&mut self, raw: &RawValue) {
+        self.pieces.push(RawPiece::of(self.content.len(), raw));
+        self.content.push(AssistantBlock::Unknown);
+    }
+
+    /// A part that is no part of what was said.
+    pub(super) fn beside(&mut self, raw: &RawValue) {
+        self.pieces.push(RawPiece::beside(self.content.len(), raw));
+    }
+
+    /// A piece of reasoning; `raw`, where it is of the first engine.
+    pub(super) fn thinking(&mut self, part: Part<'_>, raw: Option<&RawValue>) {
         let (signature, redacted) = seal(part.metadata.or(part.provider_metadata));
         let text = part.text.unwrap_or_default();
         if !text.is_empty() || signature.is_some() {
+            let provider = self.meta.model.provider.as_str();
+            if signature.is_none() || !matches!(provider, "anthropic" | "gemini") {
+                let at = self.content.len();
+                self.pieces.extend(raw.map(|raw| RawPiece::of(at, raw)));
+            }
             self.content.push(AssistantBlock::Thinking { text, signature, redacted });
         }
     }
@@ -115,7 +136,7 @@ impl Reply {
         let origin = Origin { id: part.id.or(Some(id.clone())), ..self.meta.origin.clone() };
         let told = Told::of(state.metadata.or(state.structured));
         missing_output(&told, &state, &origin, out);
-        let Some((content, is_error)) = answer(&state, &told) else { return };
+        let Some((content, is_error, pieces)) = answer(&state, &told) else { return };
         let time = state.time.or(part.time).unwrap_or_default();
         let outcome = self.outcome(&state, &told, is_error);
         let (established, whole) = (Established::Origin, None);
@@ -133,7 +154,8 @@ impl Reply {
         let at = at(time.end.or(time.completed));
         let cleared = time.compacted.or(time.pruned).is_some();
         let task = told.todos.as_deref().filter(|_| !is_error).map(task);
-        self.results.push(Answer { message, at, origin, cleared, task, child: told.session_id });
+        let child = told.session_id;
+        self.results.push(Answer { message, pieces, at, origin, cleared, task, child });
     }
 
     fn outcome(&self, state: &State<'_>, told: &Told<'_>, is_error: bool) -> Outcome {
@@ -169,6 +191,7 @@ impl Reply {
             at: self.meta.at,
             origin: self.meta.origin.clone(),
             response: self.response().filter(|_| usage.is_some()),
+            pieces: std::mem::take(&mut self.pieces),
             ..Meta::default()
         };
         self.steps += 1;
@@ -214,12 +237,13 @@ impl Reply {
 }
 
 fn hand_on(answer: Answer, thread: &mut Thread, out: &mut Emitter<'_>) {
-    let Answer { mut message, at, origin, cleared, task, child } = answer;
+    let Answer { mut message, pieces, at, origin, cleared, task, child } = answer;
     let call_id = message.call_id.clone();
     let call = thread.calls.result(&call_id, &origin, out);
     message.call_seq = call.map(|(seq, _)| seq);
     let meta = |parent| Meta { parent, at, origin: origin.clone(), ..Meta::default() };
-    let seq = out.record(Body::Message(Box::new(Message::Tool(message))), meta(thread.tip));
+    let told = Meta { pieces, ..meta(thread.tip) };
+    let seq = out.record(Body::Message(Box::new(Message::Tool(message))), told);
     thread.tip = Some(seq);
     if cleared {
         let content = vec![Block::text(CLEARED)];
@@ -276,8 +300,8 @@ fn compact(json: &str) -> String {
     json.chars().filter(keep).collect()
 }
 
-/// What the model is shown, and whether as an error; none while there is no result.
-fn answer(state: &State<'_>, told: &Told<'_>) -> Option<(Vec<Block>, bool)> {
+/// What the model is shown, whether as an error, and what our terms do not hold of it; none while there is no result.
+fn answer(state: &State<'_>, told: &Told<'_>) -> Option<(Vec<Block>, bool, Vec<RawPiece>)> {
     let mut content = Vec::new();
     let is_error = match state.status.as_str() {
         "completed" => {
@@ -297,8 +321,12 @@ fn answer(state: &State<'_>, told: &Told<'_>) -> Option<(Vec<Block>, bool)> {
         _ => return None,
     };
     let given = state.content.iter().chain(&state.attachments).flatten();
-    content.extend(given.map(block));
-    Some((content, is_error))
+    let mut pieces = Vec::new();
+    for part in given {
+        pieces.extend(file(content.len(), part));
+        content.push(block(part));
+    }
+    Some((content, is_error, pieces))
 }
 
 fn error_text(json: &str) -> String {
@@ -325,16 +353,38 @@ pub(super) fn block(part: &Part<'_>) -> Block {
         return Block::text(text.clone());
     }
     let mime = part.mime.clone().unwrap_or_default();
-    let inline = part.url.as_deref().or(part.uri.as_deref()).and_then(base64_of);
-    match part.data.as_deref().or(inline) {
-        Some(data) if mime.starts_with("image/") => {
-            Block::Image { media_type: mime, data: Text::Inline(data.to_owned()) }
-        }
-        _ => {
+    match data_of_image(part) {
+        Some(data) => Block::Image { media_type: mime, data: Text::Inline(data.to_owned()) },
+        None => {
             let name = part.filename.as_deref().or(part.name.as_deref()).unwrap_or("file");
             Block::text(format!("[Attached {mime}: {name}]"))
         }
     }
+}
+
+/// A file of which our terms hold only the name, as the first engine writes it.
+pub(super) fn file(at: usize, part: &Part<'_>) -> Option<RawPiece> {
+    if !is_named_only(part) {
+        return None;
+    }
+    let mime = part.mime.as_deref().unwrap_or_default();
+    let whole = || Some(format!("data:{mime};base64,{}", part.data.as_ref()?));
+    let url = part.url.clone().or_else(|| part.uri.clone()).or_else(whole)?;
+    let name = part.filename.as_deref().or(part.name.as_deref());
+    let file = json!({ "type": "file", "mime": mime, "filename": name, "url": url });
+    let json = serde_json::value::to_raw_value(&file).ok()?;
+    Some(RawPiece { at, beside: false, json })
+}
+
+/// Whether the block of a part only says that something is there.
+pub(super) fn is_named_only(part: &Part<'_>) -> bool {
+    part.text.is_none() && data_of_image(part).is_none()
+}
+
+fn data_of_image<'a>(part: &'a Part<'_>) -> Option<&'a str> {
+    part.mime.as_deref().filter(|mime| mime.starts_with("image/"))?;
+    let inline = part.url.as_deref().or(part.uri.as_deref()).and_then(base64_of);
+    part.data.as_deref().or(inline)
 }
 
 fn base64_of(url: &str) -> Option<&str> {

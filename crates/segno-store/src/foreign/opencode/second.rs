@@ -8,7 +8,7 @@ use super::super::emitter::{Emitter, Meta};
 use super::super::item::{Fact, Origin};
 use super::super::mend::Mended;
 use super::first::{Stored, keep, unknown};
-use super::reply::{Reply, ReplyMeta, Thread, block};
+use super::reply::{Reply, ReplyMeta, Thread, block, file};
 use super::shape::{Fault, Model, Part, Revert, Time, Tokens, at, lenient};
 use segno_model::finding::Severity;
 use segno_model::record::{
@@ -128,7 +128,12 @@ impl Rows {
     fn user(&mut self, row: Row<'_>, notice: Option<&str>, meta: Meta, out: &mut Emitter<'_>) {
         let text = row.text.filter(|text| !text.is_empty()).map(Block::text);
         let files = row.files.unwrap_or_default();
-        let content = text.into_iter().chain(files.iter().map(block)).collect();
+        let mut content: Vec<Block> = text.into_iter().collect();
+        let mut meta = meta;
+        for part in &files {
+            meta.pieces.extend(file(content.len(), part));
+            content.push(block(part));
+        }
         self.said(content, notice, meta, out);
     }
 
@@ -170,7 +175,7 @@ impl Rows {
             mended.tell("opencode.content", raw.get(), meta, out);
             match part.kind.as_str() {
                 "text" => reply.text(part.text.unwrap_or_default()),
-                "reasoning" => reply.thinking(part),
+                "reasoning" => reply.thinking(part, None),
                 "tool" => {
                     let id = part.id.clone().unwrap_or_default();
                     let name = part.name.clone().unwrap_or_default();

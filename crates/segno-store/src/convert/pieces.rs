@@ -1,0 +1,187 @@
+//! What a reader has no words of ours for, in a conversion.
+//!
+//! Responsible for: what becomes of such a piece. Where the target is the agent that wrote it, and takes it there, it
+//! stands as it stood; a document goes to every target that holds documents. Anything else stays as the reader
+//! put it, which is a loss. Must not: know how a target writes anything else.
+//!
+//! In the records, a text that nobody writes stands for a piece while contexts are built from them, so that what is
+//! edited, left out or put elsewhere takes its pieces along.
+
+use super::transcript::Document;
+use super::{LossKind, Losses, Session};
+use crate::foreign::{Agent, RawPiece};
+use segno_model::record::{AssistantBlock, Block, Message};
+use segno_model::{Body, Record, Seq};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// What stands for a piece in a target.
+#[derive(Debug)]
+pub(super) enum Stand {
+    /// The piece itself.
+    Raw(Value),
+    /// A document.
+    Document(Document),
+    /// What a document says that is nothing but text.
+    Text(String),
+}
+
+/// The pieces that are carried, by the text that stands for each.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(HashMap<String, Stand>);
+
+impl Pieces {
+    /// The piece for which a text stands.
+    pub(super) fn get(&self, text: &str) -> Option<&Stand> {
+        if self.0.is_empty() { None } else { self.0.get(text) }
+    }
+}
+
+/// Who says what a piece is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    User,
+    Reply,
+    Result,
+}
+
+/// The records of a session in which something stands for pieces, and those pieces. Pieces that are not carried are
+/// told as lost, but for those that a block of an unknown kind tells of.
+pub(super) fn stand_ins(
+    session: &Session,
+    target: Agent,
+    losses: &mut Losses,
+) -> (HashMap<Seq, Record>, Pieces) {
+    let (mut changed, mut carried) = (HashMap::new(), Pieces::default());
+    if session.pieces.is_empty() {
+        return (changed, carried);
+    }
+    for record in &session.records {
+        let Some(pieces) = session.pieces.get(&record.seq()) else { continue };
+        let Body::Message(message) = record.body() else { continue };
+        let mut copy = None;
+        let place = match &**message {
+            Message::User(_) => Place::User,
+            Message::Assistant(_) => Place::Reply,
+            Message::Tool(_) => Place::Result,
+        };
+        // From the end, so that places stay what they are.
+        for (n, piece) in pieces.iter().enumerate().rev() {
+            let Some(stand) = stand(session, target, place, piece) else {
+                if !piece.beside && !is_told(message, piece.at) {
+                    losses.of(LossKind::UnknownContent, record.seq());
+                }
+                continue;
+            };
+            let text = format!("\u{fdd0}{}.{n}\u{fdd1}", record.seq());
+            put(copy.get_or_insert_with(|| message.clone()), piece, &text);
+            carried.0.insert(text, stand);
+        }
+        if let Some(copy) = copy {
+            let record = Record::loose(record.envelope.clone(), Body::Message(copy));
+            changed.insert(record.seq(), record);
+        }
+    }
+    (changed, carried)
+}
+
+/// Whether the loss of a block is told anyway.
+fn is_told(message: &Message, at: usize) -> bool {
+    match message {
+        Message::User(user) => user.content.get(at) == Some(&Block::Unknown),
+        Message::Tool(result) => result.content.get(at) == Some(&Block::Unknown),
+        Message::Assistant(reply) => matches!(
+            reply.content.get(at),
+            Some(AssistantBlock::Unknown | AssistantBlock::Thinking { .. })
+        ),
+    }
+}
+
+fn put(message: &mut Message, piece: &RawPiece, text: &str) {
+    fn into<T>(content: &mut Vec<T>, piece: &RawPiece, block: T) {
+        match content.get_mut(piece.at) {
+            Some(place) if !piece.beside => *place = block,
+            Some(_) => content.insert(piece.at, block),
+            None => content.push(block),
+        }
+    }
+    match message {
+        Message::User(user) => into(&mut user.content, piece, Block::text(text)),
+        Message::Tool(result) => into(&mut result.content, piece, Block::text(text)),
+        Message::Assistant(reply) => into(&mut reply.content, piece, AssistantBlock::text(text)),
+    }
+}
+
+fn stand(session: &Session, target: Agent, place: Place, piece: &RawPiece) -> Option<Stand> {
+    let raw: Value = serde_json::from_str(piece.json.get()).ok()?;
+    if session.source == target.id() {
+        let is_taken = piece.beside || takes_its_own(target, place);
+        return is_taken.then_some(Stand::Raw(raw));
+    }
+    if piece.beside || place == Place::Reply {
+        return None;
+    }
+    let document = match Agent::parse(&session.source)? {
+        Agent::Claude => claude(&raw),
+        Agent::Gemini => gemini(&raw),
+        Agent::OpenCode => opencode(&raw),
+        _ => None,
+    };
+    match document? {
+        Stand::Document(document) => {
+            holds(target, &document.media_type).then_some(Stand::Document(document))
+        }
+        other => Some(other),
+    }
+}
+
+/// Whether an agent goes on with a session that holds pieces of kinds that we do not know (`docs/repair.md`): pi sends
+/// them as images without data, and Codex drops the message around one.
+fn takes_its_own(agent: Agent, place: Place) -> bool {
+    match agent {
+        Agent::Codex => place == Place::Reply,
+        Agent::Pi => false,
+        _ => true,
+    }
+}
+
+/// Whether an agent holds documents of a kind.
+fn holds(target: Agent, media_type: &str) -> bool {
+    let begins = |start: &str| media_type.starts_with(start);
+    match target {
+        Agent::Claude => media_type == "application/pdf",
+        Agent::Gemini => media_type == "application/pdf" || begins("audio/") || begins("video/"),
+        Agent::OpenCode => !media_type.is_empty(),
+        _ => false,
+    }
+}
+
+fn text(value: &Value, at: &str) -> Option<String> {
+    value.pointer(at)?.as_str().map(str::to_owned)
+}
+
+fn document(media_type: Option<String>, name: Option<String>, data: String) -> Stand {
+    let media_type = media_type.unwrap_or_default();
+    Stand::Document(Document { media_type, name, data })
+}
+
+fn claude(raw: &Value) -> Option<Stand> {
+    let data = text(raw, "/source/data").filter(|_| raw["type"] == "document")?;
+    match raw.pointer("/source/type")?.as_str()? {
+        "base64" => Some(document(text(raw, "/source/media_type"), text(raw, "/title"), data)),
+        "text" => (!data.trim().is_empty()).then_some(Stand::Text(data)),
+        _ => None,
+    }
+}
+
+fn gemini(raw: &Value) -> Option<Stand> {
+    let name = text(raw, "/inlineData/displayName");
+    Some(document(text(raw, "/inlineData/mimeType"), name, text(raw, "/inlineData/data")?))
+}
+
+fn opencode(raw: &Value) -> Option<Stand> {
+    let url = text(raw, "/url").or_else(|| text(raw, "/uri"));
+    let inline = url.as_deref().and_then(|url| Some(url.split_once(";base64,")?.1.to_owned()));
+    let name = text(raw, "/filename").or_else(|| text(raw, "/name"));
+    Some(document(text(raw, "/mime"), name, text(raw, "/data").or(inline)?))
+}
