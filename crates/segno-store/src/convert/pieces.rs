@@ -115,7 +115,7 @@ fn put(message: &mut Message, piece: &RawPiece, text: &str) {
 fn stand(session: &Session, target: Agent, place: Place, piece: &RawPiece) -> Option<Stand> {
     let raw: Value = serde_json::from_str(piece.json.get()).ok()?;
     if session.source == target.id() {
-        let is_taken = piece.beside || takes_its_own(target, place);
+        let is_taken = piece.beside || takes_its_own(target, place, &raw);
         return is_taken.then_some(Stand::Raw(raw));
     }
     if piece.beside || place == Place::Reply {
@@ -135,12 +135,17 @@ fn stand(session: &Session, target: Agent, place: Place, piece: &RawPiece) -> Op
     }
 }
 
-/// Whether an agent goes on with a session that holds pieces of kinds that we do not know (`docs/repair.md`): pi sends
-/// them as images without data, and Codex drops the message around one.
-fn takes_its_own(agent: Agent, place: Place) -> bool {
+/// What Gemini CLI sends beside texts and calls, and its thoughts.
+const GEMINI: [&str; 6] =
+    ["inlineData", "fileData", "executableCode", "codeExecutionResult", "subject", "description"];
+
+/// Whether an agent goes on with a session that holds such a piece (`docs/repair.md`): pi sends one of an unknown kind
+/// as an image without data, Gemini CLI as it is, and Codex drops the message around it.
+fn takes_its_own(agent: Agent, place: Place, raw: &Value) -> bool {
     match agent {
         Agent::Codex => place == Place::Reply,
         Agent::Pi => false,
+        Agent::Gemini => GEMINI.iter().any(|name| raw.get(name).is_some()),
         _ => true,
     }
 }

@@ -31,6 +31,10 @@ pub(super) struct Open {
     pub(super) template: serde_json::Map<String, serde_json::Value>,
     /// Rows that hang on `row`, and where they say so.
     pub(super) children: Vec<(At, Span)>,
+    /// Which of all calls it is.
+    pub(super) order: u64,
+    /// Where a result would stand behind those of earlier calls of its turn, if any stand there already.
+    pub(super) behind: Option<At>,
 }
 
 /// What a result is.
@@ -52,6 +56,7 @@ pub(super) struct Calls {
     shared: HashSet<u64>,
     /// In the order of the calls.
     open: HashMap<u64, Vec<Open>>,
+    made: u64,
     /// Calls by id and turn, for agents whose results hang on the turn.
     turns: HashSet<(u64, u64)>,
 }
@@ -77,7 +82,9 @@ impl Calls {
     }
 
     /// A call as the file names it.
-    pub(super) fn call(&mut self, id: &str, open: Open) {
+    pub(super) fn call(&mut self, id: &str, mut open: Open) {
+        self.made += 1;
+        open.order = self.made;
         if !self.known.insert(hash(id)) {
             self.shared.insert(hash(id));
         }
@@ -88,9 +95,17 @@ impl Calls {
 
     /// A result as the file names its call. With `turn`, a call of that turn is meant before any other.
     pub(super) fn result(&mut self, id: &str, turn: Option<u64>) -> Answer {
+        match self.answered(id, turn) {
+            Ok(call) => Answer::First(Some(call.id).filter(|sent| hash(sent) != hash(id))),
+            Err(answer) => answer,
+        }
+    }
+
+    /// As [`Self::result`]: the call that a result answers, or what else it is.
+    pub(super) fn answered(&mut self, id: &str, turn: Option<u64>) -> Result<Open, Answer> {
         let id = hash(id);
         if !self.known.contains(&id) {
-            return Answer::Orphan;
+            return Err(Answer::Orphan);
         }
         let turn = turn.filter(|turn| self.turns.contains(&(id, *turn)));
         let open = self.open.get_mut(&id);
@@ -102,10 +117,17 @@ impl Calls {
             let at = open.iter().position(|call| call.turn == of && fits(call))?;
             Some(open.remove(at))
         });
-        match found {
-            Some(call) => Answer::First(Some(call.id).filter(|sent| hash(sent) != id)),
-            None => Answer::Second,
-        }
+        found.ok_or(Answer::Second)
+    }
+
+    /// A result for `of` stands at `at`: those of later calls of its turn come behind it.
+    pub(super) fn come_behind(&mut self, of: &Open, at: &At, is_turn: impl Fn(&Open) -> bool) {
+        self.each_open(|open| {
+            // What hangs on a result must not stand before it.
+            if open.order > of.order && open.children.is_empty() && is_turn(open) {
+                open.behind = Some(*at);
+            }
+        });
     }
 
     /// All that are open.

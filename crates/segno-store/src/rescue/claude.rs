@@ -158,7 +158,8 @@ impl<'r> Claude<'r> {
         row.insert("uuid".into(), json!(id));
         row.insert("sourceToolAssistantUUID".into(), json!(first.row));
         row.extend(first.template.clone());
-        draft.insert_after(&first.at, Value::Object(row).to_string());
+        let behind = first.behind.unwrap_or(first.at);
+        draft.insert_after(&behind, Value::Object(row).to_string());
         for call in calls {
             let what = format!("the call {} ({}) has no result", call.id, call.name);
             draft.tell(Rule::UnansweredCall, Some(&call.at), what);
@@ -199,6 +200,8 @@ impl<'r> Claude<'r> {
                 response: response.to_string(),
                 template: template(row.fields),
                 children: Vec::new(),
+                order: 0,
+                behind: None,
             };
             self.calls.call(&id, open);
         }
@@ -220,17 +223,19 @@ impl<'r> Claude<'r> {
                 continue;
             };
             let id = result.text("tool_use_id").unwrap_or_default();
-            let rule = match self.calls.result(&id, None) {
-                Answer::First(_) => {
+            let rule = match self.calls.answered(&id, None) {
+                Ok(call) => {
                     pairs = true;
                     fill(row, &result, draft);
+                    let is_turn = |open: &Open| open.response == call.response;
+                    self.calls.come_behind(&call, row.at, is_turn);
                     None
                 }
-                Answer::Second => Some(Rule::SecondResult),
-                Answer::Orphan if self.reading.orphans.contains(&row.at.line) => {
+                Err(Answer::Orphan) if self.reading.orphans.contains(&row.at.line) => {
                     Some(Rule::OrphanResult)
                 }
-                Answer::Orphan => None,
+                Err(Answer::Orphan) => None,
+                Err(_) => Some(Rule::SecondResult),
             };
             answers.push(rule.filter(|rule| draft.has(*rule)));
         }

@@ -5,12 +5,13 @@
 //! It refuses a file whose first line is no header, or has a mark before it; a call without an output is sent
 //! with one that says "aborted", whatever became of it (0.171, measured). In the newer format its lines are
 //! numbered, and a number that is not the next one freezes what is shown. Lines of a type that it does not know
-//! are passed over: an output that must not be sent becomes one.
+//! are passed over: an output that must not be sent becomes one. So are messages and outputs in which one piece is
+//! of a kind that it does not know.
 
 use super::UNKNOWN_OUTCOME;
 use super::calls::{Answer, Calls, Open};
 use super::draft::{At, Draft};
-use super::json::{Fields, Span, quote, span, spliced, text};
+use super::json::{Fields, Span, quote, span, spliced, text, unknown_piece};
 use super::reading::Reading;
 use super::rule::Rule;
 use crate::foreign::codex::numbers::{Numbered, Ordinals};
@@ -36,6 +37,8 @@ pub(super) struct Codex<'r> {
     astray: Option<At>,
     /// The last piece of the reply that is being read: calls belong to it, and results come behind it.
     reply: Option<At>,
+    /// The reply whose outputs are being read.
+    answering: Option<u64>,
 }
 
 impl<'r> Codex<'r> {
@@ -53,6 +56,7 @@ impl<'r> Codex<'r> {
             next: None,
             astray: None,
             reply: None,
+            answering: None,
         }
     }
 
@@ -85,7 +89,14 @@ impl<'r> Codex<'r> {
             _ => None,
         };
         if let Some(item) = item {
+            pieces(at, json, &item, draft);
             self.item(at, json, &fields, &item, draft);
+        }
+        if kind == "compacted" {
+            let history = fields.object("payload").and_then(|row| row.list("replacement_history"));
+            for item in history.into_iter().flatten().filter_map(|raw| Fields::of(raw.get())) {
+                pieces(at, json, &item, draft);
+            }
         }
     }
 
@@ -156,9 +167,13 @@ impl<'r> Codex<'r> {
         let ends = |before: &At| !is_reply || self.reading.reply_of(before.line) != reply;
         if let Some(before) = self.reply.replace(*at).filter(ends) {
             self.settle(&before);
+            self.answering = Some(self.reading.reply_of(before.line));
         }
         if !is_reply {
             self.reply = None;
+        }
+        if !kind.ends_with("_output") && !is_reply {
+            self.answering = None;
         }
         if let Some(output) = output {
             let mut named = ["call_id", "id"].iter().filter_map(|name| item.some(name));
@@ -182,12 +197,20 @@ impl<'r> Codex<'r> {
                 response: String::new(),
                 template,
                 children: Vec::new(),
+                order: 0,
+                behind: None,
             };
             self.calls.call(&id, open);
         } else if kind.ends_with("_output") {
             let id = item.text("call_id").unwrap_or_default();
-            if self.calls.result(&id, None) == Answer::Second && draft.has(Rule::SecondResult) {
-                become_unknown(at, json, fields, draft);
+            match self.calls.answered(&id, None) {
+                Ok(call) if self.answering == Some(call.turn) => {
+                    self.calls.come_behind(&call, at, |open| open.turn == call.turn);
+                }
+                Err(Answer::Second) if draft.has(Rule::SecondResult) => {
+                    become_unknown(at, json, fields, draft);
+                }
+                _ => {}
             }
         }
     }
@@ -227,10 +250,11 @@ impl<'r> Codex<'r> {
         if draft.has(Rule::UnansweredCall) {
             for mut call in self.calls.unanswered(&self.reading.unanswered) {
                 self.give_own_id(&mut call, draft);
-                draft.insert_after(&call.at, output(&call, self.has_numbers));
+                let behind = call.behind.unwrap_or(call.at);
+                draft.insert_after(&behind, output(&call, self.has_numbers));
                 let what = format!("the call {} ({}) has no output", call.id, call.name);
                 draft.tell(Rule::UnansweredCall, Some(&call.at), what);
-                from = from.into_iter().chain([call.at]).min_by_key(|at| at.line);
+                from = from.into_iter().chain([behind]).min_by_key(|at| at.line);
             }
         }
         let from = from.filter(|_| self.has_numbers && draft.has(Rule::Ordinals))?;
@@ -298,6 +322,33 @@ impl<'r> Codex<'r> {
 
 fn number(fields: &Fields<'_>, name: &str) -> Option<u64> {
     fields.get(name)?.get().parse().ok()
+}
+
+/// Pieces of kinds that Codex does not know: it drops all of a message or an output in which one stands.
+fn pieces(at: &At, json: &str, item: &Fields<'_>, draft: &mut Draft) {
+    const MESSAGE: &[&str] = &["input_text", "output_text", "input_image", "input_audio"];
+    const OUTPUT: &[&str] = &["input_text", "input_image", "input_audio", "encrypted_content"];
+    if !draft.has(Rule::UnknownPiece) {
+        return;
+    }
+    let kind = item.text("type").unwrap_or_default();
+    let (pieces, known) = match &*kind {
+        "message" => (item.list("content"), MESSAGE),
+        output if output.ends_with("_output") => (item.list("output"), OUTPUT),
+        _ => return,
+    };
+    let is_reply = item.text("role").as_deref() == Some("assistant");
+    let words = if is_reply { "output_text" } else { "input_text" };
+    for piece in pieces.into_iter().flatten() {
+        let Some(kind) = Fields::of(piece.get()).and_then(|piece| piece.text("type")) else {
+            continue;
+        };
+        let Some(place) = span(json, piece).filter(|_| !known.contains(&&*kind)) else { continue };
+        let text = json!({ "type": words, "text": unknown_piece(piece) });
+        draft.splice(at, place, text.to_string());
+        let what = "a piece of a kind that Codex does not know";
+        draft.tell(Rule::UnknownPiece, Some(at), what);
+    }
 }
 
 /// A line that Codex passes over.

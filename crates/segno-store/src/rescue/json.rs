@@ -87,6 +87,11 @@ pub(super) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<String>(json).ok().map(Cow::Owned)
 }
 
+/// What stands for a piece of a kind that its agent does not know.
+pub(super) fn unknown_piece(piece: &RawValue) -> String {
+    format!("(a piece of a kind that is not known here: {})", piece.get())
+}
+
 /// A text as JSON.
 pub(super) fn quote(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()

@@ -11,7 +11,7 @@
 use super::UNKNOWN_OUTCOME;
 use super::calls::{Answer, Calls, Open};
 use super::draft::{At, Draft};
-use super::json::{Fields, Span, key_span, quote, span, text};
+use super::json::{Fields, Span, key_span, quote, span, text, unknown_piece};
 use super::reading::Reading;
 use super::rule::Rule;
 use super::tree::{Kind, Row, Taken, Tree, hash, short_of};
@@ -322,6 +322,8 @@ impl<'r> Pi<'r> {
                 response: String::new(),
                 template: template(entry.fields, message),
                 children: Vec::new(),
+                order: 0,
+                behind: None,
             };
             self.calls.call(&id, open);
         }
@@ -467,8 +469,7 @@ impl Entry<'_> {
                 continue;
             }
             if let Some(place) = span(self.json, piece) {
-                let stands = format!("(a piece of a kind that is not known here: {})", piece.get());
-                let text = json!({"type": "text", "text": stands});
+                let text = json!({"type": "text", "text": unknown_piece(piece)});
                 draft.splice(self.at, place, text.to_string());
                 draft.tell(
                     Rule::UnknownPiece,

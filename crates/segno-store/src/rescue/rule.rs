@@ -155,7 +155,7 @@ pub const RULES: &[RuleRow] = &[
     ),
     row(Rule::StaleTip, "stale-tip", &[Pi], "hung on the last turn"),
     row(Rule::LostKept, "lost-kept", &[Pi], "keeps what no earlier summary tells"),
-    row(Rule::UnknownPiece, "unknown-piece", &[Pi, Gemini], "stands as text"),
+    row(Rule::UnknownPiece, "unknown-piece", &[Codex, Pi, Gemini], "stands as text"),
     row(
         Rule::OddField,
         "odd-field",

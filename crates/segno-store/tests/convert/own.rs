@@ -151,6 +151,9 @@ const ROWS: &[Row] = &[
         r#"{"fileData":{"mimeType":"application/pdf","fileUri":"https://example.com/a"}}"#,
         "told told told told same",
     ),
+    (Agent::Gemini, Prompt, r#"{"hologram":{"blob":[1]}}"#, "told told told told told"),
+    (Agent::Gemini, Reply, r#"{"hologram":{"blob":[1]}}"#, "told told told told told"),
+    (Agent::Gemini, Result, r#"{"hologram":{"blob":[1]}}"#, "told told told told told"),
     (
         Agent::Gemini,
         Reply,

@@ -3,7 +3,7 @@
 use crate::bench::{Copy, Repaired, corpus, keeps_its_promises, repaired, session};
 use segno_store::foreign::{Agent, Located, View, recognise};
 use segno_store::rescue::{self, RULES, RescueError, is_repaired};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -117,7 +117,7 @@ const ROWS: &[Row] = &[
     ),
     (
         "37-unknown-variants/rollout-2026-03-02T09-00-00-019c0000-0025-7000-8000-000000000025.jsonl",
-        &[],
+        &["unknown-piece@7"],
         0,
     ),
     (
@@ -266,6 +266,222 @@ fn an_unanswered_call_gets_a_result_between_it_and_what_follows() {
         answer["content"].as_str().expect("a text").contains("outcome of this call is unknown")
     );
     assert!(chain[at + 2].to_string().contains("Q1-48"));
+}
+
+/// Two results of parallel calls, `one` before `two` in the file; what is put in goes by the order of the calls, and
+/// every line that was there keeps its place beside the others.
+///
+/// Covers: #32, G14.
+#[test]
+fn a_result_that_is_put_in_comes_behind_those_of_earlier_calls() {
+    let claude = session("foreign/claude/killed-parallel-one-done.jsonl");
+    let codex = session("foreign/codex/multi-turn-tools.jsonl");
+    let pi = session(&format!("cases/{}", ROWS[4].0));
+    type Made = fn(&[&str]) -> String;
+    let agents: [(&Located, Made); 3] = [(&claude, in_claude), (&codex, in_codex), (&pi, in_pi)];
+    // What is there, and the order in the repaired file.
+    let cases = [
+        ("c1 c2 r1", "c1 c2 r1 r2", "c1 c2 r1 r2"),
+        ("c1 c2 r2", "c1 r1 c2 r2", "c1 c2 r1 r2"),
+        ("c1 c2 c3 r2", "c1 r1 c2 c3 r2 r3", "c1 c2 c3 r1 r2 r3"),
+        ("c1 c2 c3 r3 r1", "c1 c2 c3 r3 r1 r2", "c1 c2 c3 r3 r1 r2"),
+        ("c1 c2 c3 r1 say", "c1 c2 c3 r1 r2 r3 say", "c1 c2 c3 r1 r2 r3 say"),
+    ];
+    for (before, of_claude, of_others) in cases {
+        for (located, made) in agents {
+            let text = made(&before.split(' ').collect::<Vec<_>>());
+            let what = format!("{}: {before}", located.agent);
+            let result = keeps_its_promises(located, text.as_bytes(), &what).expect("it reads");
+            let rows = rows(&result.bytes);
+            // pi's calls stand in one entry.
+            let is_told = |word: &&str| located.agent != Agent::Pi || !word.starts_with('c');
+            let order: Vec<&str> = rows.iter().filter_map(told).filter(is_told).collect();
+            let in_turn = |order: &str| -> Vec<String> {
+                order.split(' ').filter(is_told).map(str::to_owned).collect()
+            };
+            let expected = match located.agent {
+                Agent::Claude => in_turn(of_claude),
+                // In pi's tree each result hangs on the one before it: what is put in comes last.
+                Agent::Pi => {
+                    let mut expected = in_turn(before);
+                    let end = expected.iter().rposition(|t| t.starts_with('r')).expect("one") + 1;
+                    let put_in = in_turn(of_others).into_iter().filter(|t| !expected.contains(t));
+                    let put_in: Vec<String> = put_in.collect();
+                    expected.splice(end..end, put_in);
+                    expected
+                }
+                _ => in_turn(of_others),
+            };
+            assert_eq!(order, expected, "{what}");
+            let lines: Vec<&[u8]> = result.bytes.split(|&b| b == b'\n').collect();
+            let kept = text.lines().filter(|line| lines.contains(&line.as_bytes())).count();
+            assert!(kept + 1 >= text.lines().count(), "{what}: {kept} lines are as they were");
+        }
+    }
+}
+
+/// What a row says: a call, a result, or words.
+fn told(row: &Value) -> Option<&'static str> {
+    const WORDS: [&str; 7] = ["c1", "c2", "c3", "r1", "r2", "r3", "say"];
+    let text = row.to_string();
+    let is_result = ["\"tool_result\"", "function_call_output", "\"toolResult\""];
+    let is_result = is_result.iter().any(|mark| text.contains(mark));
+    let is_call = ["\"tool_use\"", "\"function_call\"", "\"toolCall\""];
+    let is_call = !is_result && is_call.iter().any(|mark| text.contains(mark));
+    let number = ["call_1", "call_2", "call_3"].iter().position(|id| text.contains(id));
+    match number {
+        Some(n) if is_call => Some(WORDS[n]),
+        Some(n) if is_result => Some(WORDS[3 + n]),
+        _ => text.contains("go on").then_some("say"),
+    }
+}
+
+fn in_claude(told: &[&str]) -> String {
+    let mut text = String::new();
+    let mut last: Option<String> = None;
+    for word in ["ask"].iter().chain(told) {
+        let number = word.get(1..).unwrap_or_default();
+        let (kind, content) = match word.get(..1) {
+            Some("c") => (
+                "assistant",
+                json!([{"type": "tool_use", "id": format!("call_{number}"), "name": "Bash", "input": {}}]),
+            ),
+            Some("r") => (
+                "user",
+                json!([{"type": "tool_result", "tool_use_id": format!("call_{number}"), "content": "ok"}]),
+            ),
+            Some("a") => ("user", json!("run them")),
+            _ => ("user", json!("go on")),
+        };
+        // Results hang on their calls.
+        let parent = match kind {
+            "user" if word.starts_with('r') => Some(id_of(&format!("c{number}"))),
+            _ => last.clone(),
+        };
+        let id = id_of(word);
+        let row = json!({"parentUuid": parent, "isSidechain": false, "type": kind, "uuid": id,
+            "message": {"role": kind, "id": "msg_1", "model": "claude-opus-5-5", "content": content},
+            "timestamp": "2026-03-02T10:00:00.000Z", "sessionId": "c0de0001-1111-4111-8111-0000000000d0",
+            "cwd": "/srv/kiln", "version": "2.1.300"});
+        text.push_str(&format!("{row}\n"));
+        last = Some(id);
+    }
+    text
+}
+
+fn id_of(word: &str) -> String {
+    let number: u32 = word.bytes().map(u32::from).fold(0, |sum, byte| sum * 256 + byte);
+    format!("c0de0001-2222-4111-8111-0000{number:08x}")
+}
+
+fn in_codex(told: &[&str]) -> String {
+    let line = |kind: &str, payload: Value| json!({"timestamp": "2026-03-02T09:00:00.000Z", "type": kind, "payload": payload});
+    let said = |text: &str| json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]});
+    let mut lines = vec![
+        line(
+            "session_meta",
+            json!({"id": "019c0000-0025-7000-8000-000000000025", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/srv/kiln"}),
+        ),
+        line("response_item", said("run them")),
+    ];
+    for word in told {
+        let id = format!("call_{}", word.get(1..).unwrap_or_default());
+        lines.push(line("response_item", match word.get(..1) {
+            Some("c") => json!({"type": "function_call", "name": "exec_command", "arguments": "{}", "call_id": id}),
+            Some("r") => json!({"type": "function_call_output", "call_id": id, "output": "ok"}),
+            _ => said("go on"),
+        }));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn in_pi(told: &[&str]) -> String {
+    let mut text =
+        json!({"type": "session", "version": 3, "id": "019c1111-0025-7000-8000-000000000025",
+        "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/srv/kiln"})
+        .to_string();
+    let calls: Vec<Value> = told.iter().filter(|word| word.starts_with('c')).map(|word| {
+        json!({"type": "toolCall", "id": format!("call_{}", &word[1..]), "name": "bash", "arguments": {}})
+    }).collect();
+    let mut messages = vec![
+        json!({"role": "user", "content": "run them"}),
+        json!({"role": "assistant", "content": calls, "api": "anthropic-messages", "provider": "anthropic", "model": "m", "usage": {"input": 1}, "stopReason": "toolUse"}),
+    ];
+    for word in told.iter().filter(|word| !word.starts_with('c')) {
+        messages.push(match word.get(..1) {
+            Some("r") => json!({"role": "toolResult", "toolCallId": format!("call_{}", &word[1..]), "toolName": "bash", "content": [{"type": "text", "text": "ok"}], "isError": false}),
+            _ => json!({"role": "user", "content": "go on"}),
+        });
+    }
+    for (n, message) in messages.iter().enumerate() {
+        let parent = n.checked_sub(1).map(|n| format!("{n:08x}"));
+        let entry = json!({"type": "message", "id": format!("{n:08x}"), "parentId": parent, "timestamp": "2026-03-02T09:00:01.000Z", "message": message});
+        text.push_str(&format!("\n{entry}"));
+    }
+    text + "\n"
+}
+
+/// Codex drops all of a message or an output in which one piece is of a kind that it does not know: what stands
+/// beside it is sent again, and the piece as words.
+///
+/// Covers: #130, G14.
+#[test]
+fn what_stands_beside_a_piece_of_an_unknown_kind_is_sent_again() {
+    let name = "37-unknown-variants/rollout-2026-03-02T09-00-00-019c0000-0025-7000-8000-000000000025.jsonl";
+    let (located, result) = repair_case(name);
+    let message = rows(&result.bytes).remove(6);
+    let content = &message["payload"]["content"];
+    assert_eq!(content[0], json!({"type": "output_text", "text": "kept"}));
+    assert_eq!(content[1]["type"], "output_text");
+    let words = content[1]["text"].as_str().expect("a text");
+    assert!(
+        words.ends_with("{\"type\":\"rule_mention\",\"rule\":{\"path\":\"old.md\"}})"),
+        "{words}"
+    );
+    assert_eq!(message["payload"]["future_field"], 1);
+    assert_eq!(message["z_unknown"], true);
+    // Wherever pieces stand.
+    let odd = json!({"type": "hologram", "blob": [1, 2.5]});
+    let text = |kind: &str| json!({"type": kind, "text": "beside"});
+    let cases = [
+        (
+            json!({"type": "message", "role": "user", "content": [text("input_text"), odd]}),
+            "input_text",
+        ),
+        (
+            json!({"type": "message", "role": "assistant", "content": [odd, text("output_text")]}),
+            "output_text",
+        ),
+        (
+            json!({"type": "custom_tool_call_output", "call_id": "c1", "output": [text("input_text"), odd]}),
+            "input_text",
+        ),
+    ];
+    let header = fs::read_to_string(&located.path).expect("it is in the corpus");
+    let header = header.lines().next().expect("a line").to_owned();
+    for (item, kind) in cases {
+        for row in [
+            json!({"timestamp": "2026-03-02T09:00:00.000Z", "type": "response_item", "payload": item}),
+            json!({"timestamp": "2026-03-02T09:00:00.000Z", "type": "compacted", "payload": {"message": "m", "replacement_history": [item]}}),
+        ] {
+            let call = json!({"timestamp": "2026-03-02T09:00:00.000Z", "type": "response_item", "payload":
+                {"type": "custom_tool_call", "name": "apply_patch", "input": "p", "call_id": "c1"}});
+            let text = format!("{header}\n{call}\n{row}\n");
+            let copy = Copy::of(&located, text.as_bytes());
+            let result = repaired(&copy.session).unwrap_or_else(|e| panic!("{row}: {e}"));
+            assert!(result.changes.contains(&"unknown-piece@3".to_owned()), "{:?}", result.changes);
+            let after = String::from_utf8(result.bytes.clone()).expect("text");
+            assert!(
+                after.contains("beside") && !after.contains("{\"type\":\"hologram\""),
+                "{after}"
+            );
+            let words = format!("{{\"type\":\"{kind}\",\"text\":\"(a piece of a kind");
+            assert!(after.contains(&words), "{after}");
+            let again = Copy::of(&located, &result.bytes);
+            let again = repaired(&again.session).unwrap_or_else(|e| panic!("{row}: {e}"));
+            assert!(!again.changes.iter().any(|c| c.starts_with("unknown-piece")), "{row}");
+        }
+    }
 }
 
 /// Covers: #36, #38, #39. pi is given one result for each call, under ids that no provider refuses.

@@ -4,7 +4,7 @@
 //! Must not: know what comes before or behind it.
 
 use super::super::draft::{At, Draft};
-use super::super::json::{Fields, Span, quote, span};
+use super::super::json::{Fields, Span, quote, span, unknown_piece};
 use super::super::rule::Rule;
 use super::super::tree::hash;
 use serde_json::json;
@@ -226,9 +226,8 @@ impl Reader<'_> {
                 .is_some_and(|raw| raw.get().starts_with(if *is_text { '"' } else { '{' }))
         };
         if !PIECES.iter().any(fits) {
-            let stands = format!("(a piece of a kind that is not known here: {})", piece.get());
-            let place =
-                span(self.json, piece).map(|at| (at, json!({ "text": stands }).to_string()));
+            let stands = json!({ "text": unknown_piece(piece) }).to_string();
+            let place = span(self.json, piece).map(|at| (at, stands));
             self.odd(Rule::UnknownPiece, "a piece of a kind that is never sent", place);
             return None;
         }
