@@ -81,7 +81,9 @@ fn helper_process() {
         ("hold", _) => hold(&root),
         ("compete", name) => compete(&root, name),
         ("list", name) => list_and_add(&root, name.parse().unwrap()),
-        ("umask", mask) => leave_files(&root, u32::from_str_radix(mask, 8).unwrap()),
+        ("umask", mask) => {
+            leave_files(&root, rustix::fs::RawMode::from_str_radix(mask, 8).unwrap());
+        }
         _ => panic!("no such role"),
     }
 }
@@ -217,7 +219,7 @@ fn eight_processes_share_one_catalog() {
 }
 
 /// Everything that a session leaves on disk.
-fn leave_files(root: &Path, mask: u32) {
+fn leave_files(root: &Path, mask: rustix::fs::RawMode) {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
     let root = root.join("new");
     let store = store(&root);

@@ -102,8 +102,7 @@ fn pipes_and_loops_in_place_of_a_log_hide_no_other_session() {
         dir.join("log.jsonl")
     };
     std::os::unix::fs::symlink("log.jsonl", named("1")).unwrap();
-    let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, named("2"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    super::strange_files::pipe(&named("2"));
     let ran: Ran = place.segno(&["list", "--all"]).output().unwrap().into();
     assert!(ran.code == Some(0) && ran.out.contains("hi"), "{ran:?}");
     for args in [

@@ -305,10 +305,7 @@ fn nothing_that_has_the_name_is_replaced_or_read_for_ever() {
         ("a folder", |path| {
             fs::create_dir(path).unwrap();
         }),
-        ("a pipe", |path| {
-            let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
-            assert!(made.success());
-        }),
+        ("a pipe", super::strange_files::pipe),
         ("another file", |path| {
             fs::write(path, "else").unwrap();
         }),

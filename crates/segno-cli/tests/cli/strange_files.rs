@@ -23,7 +23,8 @@ fn question(id: &str) -> String {
     format!("{row}\n")
 }
 
-fn pipe(path: &Path) {
+/// Puts a pipe there, with the folders above it.
+pub(super) fn pipe(path: &Path) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let made = Command::new("mkfifo").arg(path).status().unwrap();
     assert!(made.success(), "{}", path.display());

@@ -7,7 +7,7 @@ use crate::scene::{context, context_lines, findings, lines, transcript};
 use segno_model::record::{Established, Message, Outcome, Usage};
 use segno_model::{Body, Timestamp};
 use segno_store::foreign::{
-    Agent, Facts, ForeignError, ForeignRecord, Located, Roots, View, locate, recognise, running,
+    Agent, Facts, ForeignError, ForeignRecord, Located, Roots, View, locate, recognise,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -658,6 +658,8 @@ fn tokens_that_begin_again_and_belong_to_nobody_count_once() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_locked_session_is_running() {
+    use segno_store::foreign::running;
+
     let home = Home::new();
     home.put(ID, script(ID, &["user: one"]));
     let locks = home.path().join("thread-writer-locks");
