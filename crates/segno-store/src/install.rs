@@ -38,26 +38,46 @@ pub enum InstallError {
     Store(#[from] StoreError),
 }
 
-/// The file that shows that a session is installed, if it is there.
+/// The file that shows that a session is installed, if it is there. `mark` is what stands in it however it has
+/// grown, the session's id there; nothing for any file of its name.
 ///
 /// # Errors
-/// When that cannot be seen.
+/// When that cannot be seen, or something else has its name.
 pub fn installed<D: Disk>(
     disk: &D,
     root: &Path,
     files: &[File],
+    mark: &str,
 ) -> Result<Option<PathBuf>, InstallError> {
     let Some(first) = files.first() else { return Ok(None) };
     let path = below(root, &first.path)?;
-    Ok(exists(disk, &path)?.then_some(path))
+    if !exists(disk, &path)? {
+        return Ok(None);
+    }
+    let failed = |e| store_error("reading", &path, e);
+    let found = match disk.meta(&path).map_err(failed)? {
+        found if found.is_dir => Vec::new(),
+        _ => read_file(disk, &path).map_err(failed)?,
+    };
+    // The agent has gone on with it, or has written it anew: what stays is its id.
+    if memchr::memmem::find(&found, mark.as_bytes()).is_none() {
+        return Err(InstallError::Taken(path));
+    }
+    Ok(Some(path))
 }
 
-/// Makes the files below `root`, an agent's own folder, which is made too if it is not there.
+/// Makes the files below `root`, an agent's own folder, which is made too if it is not there. `mark` is as for
+/// [`installed`].
 ///
 /// # Errors
 /// When a name is taken or something cannot be written. Nothing is there then that was not there before.
-pub fn install<D: Disk>(disk: &D, root: &Path, files: &[File]) -> Result<Installed, InstallError> {
-    if let Some(path) = installed(disk, root, files)? {
+pub fn install<D: Disk>(
+    disk: &D,
+    root: &Path,
+    files: &[File],
+    mark: &str,
+) -> Result<Installed, InstallError> {
+    if let Some(path) = installed(disk, root, files, mark)? {
         return Ok(Installed::Before(path));
     }
     let paths: Vec<PathBuf> =

@@ -12,6 +12,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = "/home/.claude";
+/// What stands in the session's own file, however its agent writes it.
+const MARK: &str = "user";
 
 fn files() -> Vec<File> {
     let file = |path: &str, bytes: Vec<u8>| File { path: PathBuf::from(path), bytes };
@@ -28,7 +30,7 @@ fn home(seed: u64) -> SimDisk {
     let disk = SimDisk::new(seed);
     let theirs =
         [File { path: "projects/-srv-kiln/theirs.jsonl".into(), bytes: b"theirs".to_vec() }];
-    install(&disk, Path::new(ROOT), &theirs).unwrap();
+    install(&disk, Path::new(ROOT), &theirs, "theirs").unwrap();
     disk
 }
 
@@ -56,14 +58,15 @@ fn an_installation_that_is_cut_off_anywhere_is_finished_by_the_next_one() {
     for change in 0..60 {
         let disk = home(change);
         disk.stop_before_change(change);
-        let whole = install(&disk, Path::new(ROOT), &files()).is_ok();
+        let whole = install(&disk, Path::new(ROOT), &files(), MARK).is_ok();
         let states = disk.crash_states();
         let lost = states.sample(60, change).map(|state| states.nth(state));
         for (n, next) in lost.chain([disk.kill_copy()]).enumerate() {
             let what = format!("change {change}, state {n}");
             check(&next, &what);
             assert!(!whole || found(&next, &files()[0]).is_some(), "{what}: it was told as done");
-            install(&next, Path::new(ROOT), &files()).unwrap_or_else(|e| panic!("{what}: {e}"));
+            install(&next, Path::new(ROOT), &files(), MARK)
+                .unwrap_or_else(|e| panic!("{what}: {e}"));
             let after = next.crash();
             check(&after, &what);
             assert!(found(&after, &files()[0]).is_some(), "{what}: not durable");
@@ -84,7 +87,7 @@ fn an_installation_that_fails_leaves_nothing() {
     {
         let disk = home(after);
         disk.inject(Fault { after, ..Fault::next(kind, ErrorKind::Other) });
-        let done = install(&disk, Path::new(ROOT), &files());
+        let done = install(&disk, Path::new(ROOT), &files(), MARK);
         disk.heal();
         let there = files().iter().filter(|file| found(&disk, file).is_some()).count();
         assert_eq!(there, if done.is_ok() { 3 } else { 0 }, "{kind:?} {after}");
@@ -94,7 +97,7 @@ fn an_installation_that_fails_leaves_nothing() {
     assert!(failed > 15, "{failed}");
     let disk = home(1);
     disk.set_capacity(Some(disk.used() + 20_000));
-    assert!(install(&disk, Path::new(ROOT), &files()).is_err());
+    assert!(install(&disk, Path::new(ROOT), &files(), MARK).is_err());
     assert!(files().iter().all(|file| found(&disk, file).is_none()));
     assert!(
         !disk.list(&Path::new(ROOT).join("projects/-srv-kiln")).unwrap().iter().any(|e| e.is_dir)
@@ -107,20 +110,44 @@ fn a_name_that_is_taken_is_refused_and_the_same_session_is_there_already() {
     let disk = home(1);
     let root = Path::new(ROOT);
     assert!(
-        matches!(install(&disk, root, &files()), Ok(Installed::New(paths)) if paths.len() == 3)
+        matches!(install(&disk, root, &files(), MARK), Ok(Installed::New(paths)) if paths.len() == 3)
     );
-    disk.poke(&root.join(&files()[0].path), b"grown since");
-    let again = install(&disk, root, &files()).unwrap();
+    disk.poke(&root.join(&files()[0].path), b"grown since, by the user");
+    let again = install(&disk, root, &files(), MARK).unwrap();
     assert_eq!(again, Installed::Before(root.join(&files()[0].path)));
-    assert_eq!(found(&disk, &files()[0]).as_deref(), Some(b"grown since".as_slice()));
+    assert_eq!(found(&disk, &files()[0]).as_deref(), Some(b"grown since, by the user".as_slice()));
     let mut other = files();
     other[0].path = "projects/-srv-kiln/other.jsonl".into();
     other[2].bytes = b"{\"another\":1}".to_vec();
-    let taken = install(&disk, root, &other);
+    let taken = install(&disk, root, &other, MARK);
     assert!(
         matches!(taken, Err(InstallError::Taken(path)) if path.ends_with("agent-a1.meta.json"))
     );
     assert!(found(&disk, &other[0]).is_none());
+}
+
+/// Covers: G3, G14. What only has the session's name is not the session.
+#[test]
+fn something_else_under_the_name_is_no_installation() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join(&files()[0].path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    for found in ["", "\0\0\0\0", "{\"type\":\"another\"}\n"] {
+        fs::write(&path, found).unwrap();
+        for n in 0..2 {
+            let refused = install(&RealDisk, home.path(), &files(), MARK);
+            assert!(
+                matches!(&refused, Err(InstallError::Taken(taken)) if *taken == path),
+                "{found:?} {n}: {refused:?}"
+            );
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), found);
+    }
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let refused = install(&RealDisk, home.path(), &files(), MARK);
+    assert!(matches!(&refused, Err(InstallError::Taken(_))), "{refused:?}");
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing was made");
 }
 
 /// Covers: G17. No way out of the folder.
@@ -128,7 +155,7 @@ fn a_name_that_is_taken_is_refused_and_the_same_session_is_there_already() {
 fn a_file_cannot_lie_outside_of_the_folder() {
     for path in ["../x", "/etc/x", "a/../../x", "./x", ""] {
         let files = [File { path: path.into(), bytes: Vec::new() }];
-        let refused = install(&SimDisk::new(1), Path::new(ROOT), &files);
+        let refused = install(&SimDisk::new(1), Path::new(ROOT), &files, MARK);
         assert!(matches!(refused, Err(InstallError::Outside(_))), "{path}: {refused:?}");
     }
 }
@@ -140,7 +167,7 @@ fn what_is_made_is_private_and_what_was_there_stays_as_it_is() {
     let projects = home.path().join("projects");
     fs::create_dir(&projects).unwrap();
     fs::set_permissions(&projects, fs::Permissions::from_mode(0o755)).unwrap();
-    install(&RealDisk, home.path(), &files()).unwrap();
+    install(&RealDisk, home.path(), &files(), MARK).unwrap();
     let mode =
         |path: &str| fs::metadata(home.path().join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("projects"), 0o755);

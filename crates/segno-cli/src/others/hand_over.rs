@@ -71,6 +71,9 @@ impl HandOver {
                 (read, session.word(), Box::new(NoBlobs))
             }
         };
+        if read.is_damaged() {
+            notes.push(format!("it is damaged; `segno check {}` tells where", quoted(&word)));
+        }
         if !Path::new(&read.cwd).is_dir() {
             if !read.cwd.is_empty() {
                 notes.push(format!("{} is not there; the copy is for this directory", read.cwd));
@@ -108,7 +111,8 @@ impl HandOver {
     /// # Errors
     /// When that cannot be seen.
     pub fn installed(&self) -> Result<Option<PathBuf>, CliError> {
-        installed(&RealDisk, &self.root, &self.converted.files).map_err(|e| self.not_installed(e))
+        let Converted { files, id, .. } = &self.converted;
+        installed(&RealDisk, &self.root, files, id).map_err(|e| self.not_installed(e))
     }
 
     /// Makes the files in the target's folder.
@@ -116,7 +120,8 @@ impl HandOver {
     /// # Errors
     /// When a name is taken, or they cannot be written. Nothing was made then.
     pub fn install(&self) -> Result<Installed, CliError> {
-        install(&RealDisk, &self.root, &self.converted.files).map_err(|e| self.not_installed(e))
+        install(&RealDisk, &self.root, &self.converted.files, &self.converted.id)
+            .map_err(|e| self.not_installed(e))
     }
 
     /// What is lost, each with a line for people.
@@ -184,7 +189,8 @@ impl HandOver {
             other => CliError::failed(format!("Nothing was written for {}.", self.target))
                 .because(other)
                 .next(format!(
-                    "Write a file elsewhere: `segno export {} --format {} -o FILE`.",
+                    "If a file is in the way, move it away; or write one elsewhere: \
+                     `segno export {} --format {} -o FILE`.",
                     quoted(&self.word),
                     self.target.id()
                 )),
@@ -322,6 +328,7 @@ fn whole(id: &SessionId, history: History, children: Vec<Child>) -> Session {
         commit,
         created: id.dated_ms().map(Timestamp),
         tip: history.tip(),
+        damages: convert::damages(&history.findings),
         records: history.records,
         children,
         ..Session::default()

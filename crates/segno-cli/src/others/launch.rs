@@ -7,8 +7,9 @@ use super::Other;
 use crate::args::quoted;
 use crate::error::{CliError, ExitCode};
 use segno_store::foreign::Agent;
+use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A command and where it is to be run.
@@ -100,7 +101,10 @@ impl Launch {
                 .because(why)
                 .next(format!("By hand: {line} && {}", self.line()))
         };
-        let status = command.status().map_err(|e| failed(e.to_string()))?;
+        let status = command.status().map_err(|e| match is_missing(&e, self.cwd.as_deref()) {
+            true => missing(&words[0], &format!("{line} && {}", self.line())),
+            false => failed(e.to_string()),
+        })?;
         if status.success() { Ok(()) } else { Err(failed(format!("it ended with {status}"))) }
     }
 
@@ -126,10 +130,24 @@ impl Launch {
             command.current_dir(cwd);
         }
         let error = command.exec();
+        if is_missing(&error, self.cwd.as_deref()) {
+            return Err(missing(&self.words[0], &self.line()));
+        }
         Err(CliError::failed(format!("{} could not be started.", self.words[0]))
             .because(error)
             .next(format!("By hand: {}", self.line())))
     }
+}
+
+/// Whether it is the program that is not there, and not the directory.
+fn is_missing(error: &io::Error, cwd: Option<&Path>) -> bool {
+    error.kind() == io::ErrorKind::NotFound && cwd.is_none_or(Path::is_dir)
+}
+
+fn missing(program: &str, line: &str) -> CliError {
+    CliError::failed(format!("`{program}` is not on the PATH."))
+        .because("the session itself is there")
+        .next(format!("Install it, or put its directory on the PATH; then: {line}"))
 }
 
 /// Whether an id can be nothing but an id to the program that is given it. A file says its id itself:

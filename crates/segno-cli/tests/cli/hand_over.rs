@@ -213,6 +213,47 @@ fn a_copy_tells_programs_where_it_is_and_what_it_lacks() {
     assert!(other.code == 2 && other.err.contains("--format json"), "{other:?}");
 }
 
+/// Covers: G3. What cannot be read is not in a copy, and that is told before anything is written.
+#[test]
+fn damage_is_told_before_a_copy_is_written() {
+    let machine = Machine::with(CLAUDE, &["01-torn-middle-lines", "03-fused-stub"]);
+    let (torn, fused) = (
+        "claude:c0de0001-1111-4111-8111-000000000001",
+        "claude:c0de0003-1111-4111-8111-000000000003",
+    );
+    for agent in ["claude", "codex", "pi", "gemini", "opencode"] {
+        for (word, places) in [(torn, 2), (fused, 1)] {
+            let told = machine.run(&["export", word, "--format", agent, "--json"]).json();
+            let damage = told["losses"].as_array().unwrap().iter();
+            let count: Vec<_> = damage.filter(|loss| loss["kind"] == "damage").collect();
+            assert!(count.len() == 1 && count[0]["count"] == places, "{agent}: {told}");
+            let note = format!("it is damaged; `segno check {word}` tells where");
+            assert!(told["notes"].as_array().unwrap().contains(&note.into()), "{told}");
+        }
+    }
+    let said = machine.run(&["resume", torn, "--in", "pi", "--print"]);
+    assert!(said.err.contains("not in it: 2 damaged places, of which "), "{said:?}");
+}
+
+/// A program that is not there is named; the session is not to blame.
+#[test]
+fn an_agent_that_is_not_installed_is_named() {
+    let desk = Desk::new();
+    session(&desk);
+    let home = ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME"];
+    for agent in ["claude", "codex", "pi", "gemini", "opencode"] {
+        let mut command = desk.command(&["resume", "last", "--in", agent]);
+        command.env("HOME", desk.path("")).env("PATH", desk.path("no programs"));
+        home.iter().for_each(|name| {
+            command.env_remove(name);
+        });
+        let said = ran(command);
+        assert!(said.code == 1 && said.err.contains("is not on the PATH"), "{agent}: {said:?}");
+        assert!(said.err.contains(&format!("`{agent}`")), "{agent}: {said:?}");
+        assert!(said.err.contains("; then: "), "{agent}: {said:?}");
+    }
+}
+
 /// Runs a printed command with stubs in place of the agents; what they say of where they are and what they were given.
 fn by_hand(desk: &Desk, command: &str) -> String {
     let bin = desk.path("bin");

@@ -14,7 +14,7 @@ use super::transcript::{
     Answer, Call, Document, Part, Piece, Reply, Said, Transcript, Turn, text_of,
 };
 use super::{Child, File, LossKind, Losses, Resume, Session, Work, tools};
-use crate::foreign::Agent;
+use crate::foreign::{Agent, gemini_project_name};
 use segno_model::record::{Outcome, Usage};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const NOTICES: [&str; 3] = ["<state_snapshot>", "<system-reminder>", "System: Pl
 /// Writes a session.
 pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume) {
     let (session, id) = (work.session, work.options.id.as_str());
-    let project = work.options.project.clone().unwrap_or_else(|| slug(&session.cwd));
+    let project = work.options.project.clone().unwrap_or_else(|| gemini_project_name(&session.cwd));
     let chats = Path::new("tmp").join(project).join("chats");
     let mut writer = Writer::new(work, session, id);
     writer.facts("main", work.transcript);
@@ -54,16 +54,6 @@ pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume)
         });
     }
     (files, Resume::new(session, &["gemini", "--resume", id]))
-}
-
-/// How Gemini CLI names a project for the first time.
-fn slug(cwd: &str) -> String {
-    let name = cwd.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let dashed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
-    // Lower case first: what has none stays out.
-    let words: String = name.to_lowercase().chars().map(dashed).collect();
-    let slug = words.split_whitespace().collect::<Vec<_>>().join("-");
-    if slug.is_empty() { "project".to_owned() } else { slug }
 }
 
 /// The id of a subagent's session: its own where it can be a file's name, so that calls name it.

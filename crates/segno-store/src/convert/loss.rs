@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossKind {
+    /// Places that are damaged: what cannot be read of them is not in any copy.
+    Damage,
     /// Reasoning that only its own provider can read, or that nobody signed.
     Thinking,
     /// Branches other than the current one.
@@ -65,6 +67,10 @@ impl LossKind {
 
     fn one_and_many(self) -> (&'static str, &'static str) {
         match self {
+            Self::Damage => (
+                "damaged place, of which comes along what can be read",
+                "damaged places, of which comes along what can be read",
+            ),
             Self::Thinking => (
                 "piece of reasoning that only its own provider can read",
                 "pieces of reasoning that only their own provider can read",

@@ -26,6 +26,7 @@ pub use tools::for_agent as tool_for;
 pub use transcript::{Answer, Call, Document, Part, Piece, Reply, Said, Transcript, Turn};
 
 use crate::foreign::{Agent, RawPiece, View};
+use segno_model::finding::{Finding, Severity};
 use segno_model::record::BlobRef;
 use segno_model::{Record, Seq, Timestamp};
 use std::collections::BTreeMap;
@@ -58,6 +59,14 @@ pub struct Session {
     pub children: Vec<Child>,
     /// What its agent wrote and our terms do not hold, by record.
     pub pieces: BTreeMap<Seq, Vec<RawPiece>>,
+    /// In how many places it is damaged.
+    pub damages: u64,
+}
+
+/// How many of these tell of damage.
+#[must_use]
+pub fn damages(findings: &[Finding]) -> u64 {
+    findings.iter().filter(|finding| finding.severity == Severity::Damage).count() as u64
 }
 
 /// A subagent's session.
@@ -76,7 +85,7 @@ impl Session {
     /// subagents with files of their own are for the caller to add.
     #[must_use]
     pub fn of_view(agent: Agent, view: View) -> Self {
-        let View { facts, records, tip, .. } = view;
+        let View { facts, records, tip, findings } = view;
         let mut session = Self {
             source: agent.id().to_owned(),
             id: facts.id.unwrap_or_default(),
@@ -90,6 +99,7 @@ impl Session {
             tip,
             children: Vec::new(),
             pieces: BTreeMap::new(),
+            damages: damages(&findings),
         };
         for read in records {
             let whose = match read.subagent {
@@ -106,6 +116,19 @@ impl Session {
             whose.records.push(read.record);
         }
         session
+    }
+
+    /// Whether it or a subagent's session is damaged.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.damages > 0 || self.children.iter().any(|child| child.session.is_damaged())
+    }
+
+    fn lose_damage(&self, losses: &mut Losses) {
+        losses.add(LossKind::Damage, self.damages);
+        for Child { session, .. } in &self.children {
+            losses.within(session, |losses| session.lose_damage(losses));
+        }
     }
 
     fn mixed_in(&mut self, id: String) -> &mut Self {
@@ -243,6 +266,7 @@ pub fn convert(
     blobs: &dyn Blobs,
 ) -> Result<Converted, ConvertError> {
     let mut losses = Losses::default();
+    session.lose_damage(&mut losses);
     let transcript = Transcript::of(session, target, blobs, &mut losses);
     if transcript.path().next().is_none() {
         return Err(ConvertError::Empty);

@@ -53,7 +53,9 @@ pub use view::{View, pos};
 
 pub(crate) use codex::SUMMARY as CODEX_SUMMARY;
 use emitter::Emitter;
-pub(crate) use gemini::{is_one_document as is_document, is_surroundings};
+pub(crate) use gemini::{
+    first_name as gemini_project_name, is_one_document as is_document, is_surroundings,
+};
 use input::Head;
 pub(crate) use input::open as open_untouched;
 use std::path::{Path, PathBuf};
@@ -134,12 +136,12 @@ pub fn home(agent: Agent, roots: &Roots) -> Option<PathBuf> {
     }
 }
 
-/// The name under which an agent keeps the project in `cwd`, where it has given one that does not follow from
-/// the directory.
+/// The name under which an agent keeps, or would keep, the project in `cwd`, where it does not follow from the
+/// directory alone.
 #[must_use]
 pub fn project_name(agent: Agent, roots: &Roots, cwd: &str) -> Option<String> {
     match agent {
-        Agent::Gemini => gemini::project_name(roots, cwd),
+        Agent::Gemini => Some(gemini::project_name(roots, cwd)),
         _ => None,
     }
 }

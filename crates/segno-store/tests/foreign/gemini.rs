@@ -3,7 +3,7 @@
 use super::scene::{context, context_lines, corpus, findings, lines, transcript};
 use segno_model::Body;
 use segno_model::record::{Message, Outcome};
-use segno_store::foreign::{Agent, Located, Roots, View, locate, recognise};
+use segno_store::foreign::{Agent, Located, Roots, View, locate, project_name, recognise};
 use std::fs;
 use std::path::Path;
 
@@ -407,6 +407,62 @@ fn sessions_and_subagents_are_found_with_their_project() {
     let moved = [("GEMINI_CLI_HOME".to_owned(), home.path().display().to_string())];
     let elsewhere = Roots { home: "/nonexistent".into(), env: moved.into(), ..Roots::default() };
     assert_eq!(locate(&elsewhere).0.len(), 4);
+}
+
+/// As Gemini CLI 0.61.0 chooses a project's folder.
+#[test]
+fn a_project_has_the_folder_that_gemini_cli_would_give_it() {
+    let cases: [(&str, &[(&str, &str)], &str, &str); 12] = [
+        ("a first one", &[], "/srv/My App", "my-app"),
+        ("without a name", &[], "/", "project"),
+        (
+            "of the list",
+            &[("projects.json", r#"{"projects":{"/srv/app":"kiln"}}"#)],
+            "/srv/app",
+            "kiln",
+        ),
+        (
+            "another one's name in the list",
+            &[("projects.json", r#"{"projects":{"/a/app":"app"}}"#)],
+            "/b/app",
+            "app-1",
+        ),
+        ("another one's folder", &[("tmp/app/.project_root", "/a/app")], "/b/app", "app-1"),
+        ("another one's history", &[("history/app/.project_root", "/a/app")], "/b/app", "app-1"),
+        (
+            "two others",
+            &[("tmp/app/.project_root", "/a/app"), ("tmp/app-1/.project_root", "/c/app")],
+            "/b/app",
+            "app-2",
+        ),
+        ("its own folder", &[("tmp/kiln/.project_root", "/b/app\n")], "/b/app", "kiln"),
+        ("with a slash behind", &[("tmp/kiln/.project_root", "/b/app/")], "/b/app", "kiln"),
+        (
+            "a list that the folder contradicts",
+            &[
+                ("projects.json", r#"{"projects":{"/b/app":"app"}}"#),
+                ("tmp/app/.project_root", "/a/app"),
+            ],
+            "/b/app",
+            "app-1",
+        ),
+        (
+            "a list that leads out",
+            &[("projects.json", r#"{"projects":{"/b/app":"../.."}}"#)],
+            "/b/app",
+            "app",
+        ),
+        ("a list that is none", &[("projects.json", "{")], "/b/app", "app"),
+    ];
+    for (label, files, cwd, expected) in cases {
+        let home = tempfile::tempdir().expect("a folder");
+        for (path, text) in files {
+            put(&home.path().join(".gemini").join(path), text);
+        }
+        let roots = Roots { home: home.path().to_owned(), ..Roots::default() };
+        let name = project_name(Agent::Gemini, &roots, cwd);
+        assert_eq!(name.as_deref(), Some(expected), "{label}");
+    }
 }
 
 /// Covers: G14. Reading leaves bytes and times as they are.

@@ -188,9 +188,9 @@ fn written(files: &[File], path: &Path) -> Result<Vec<PathBuf>, CliError> {
     };
     let one = |file: &File| File { path: name.clone(), bytes: file.bytes.clone() };
     let done = match files {
-        [file] => install(&RealDisk, root, &[one(file)]),
+        [file] => install(&RealDisk, root, &[one(file)], ""),
         _ if path.exists() => Ok(Installed::Before(path.to_owned())),
-        files => install(&RealDisk, path, files),
+        files => install(&RealDisk, path, files, ""),
     };
     match done {
         Ok(Installed::New(paths)) => Ok(paths),

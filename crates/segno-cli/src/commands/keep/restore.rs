@@ -205,7 +205,7 @@ fn one(copy: &Path, target: &Path) -> Result<Fate, CliError> {
         }
     }
     let below = target.strip_prefix("/").unwrap_or(target).to_owned();
-    match install(&RealDisk, Path::new("/"), &[File { path: below, bytes }]) {
+    match install(&RealDisk, Path::new("/"), &[File { path: below, bytes }], "") {
         Ok(Installed::New(_)) => Ok(Fate::Restored),
         Ok(Installed::Before(_)) | Err(InstallError::Taken(_)) => Ok(Fate::Taken),
         Err(InstallError::Store(error)) => Err(error.into()),

@@ -20,6 +20,7 @@
 //! Responsible for: where they are and how they are read. Must not: be known outside this module.
 
 mod history;
+mod project;
 mod rest;
 mod shape;
 
@@ -31,11 +32,10 @@ use super::item::Fact;
 use super::lines::{Lines, whole_objects};
 use super::locate::{Located, Roots, files_below};
 use history::History;
-use serde::Deserialize;
-use std::collections::BTreeMap;
+pub(crate) use project::first_name;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Whether a file is one of Gemini CLI's, by its beginning.
@@ -61,11 +61,9 @@ pub(super) fn home(roots: &Roots) -> PathBuf {
     roots.dir("GEMINI_CLI_HOME", "").join(".gemini")
 }
 
-/// The name that Gemini CLI gave to the project in a directory, by its own list.
-pub(super) fn project_name(roots: &Roots, cwd: &str) -> Option<String> {
-    let name = Registry::read(&home(roots))?.projects.remove(cwd)?;
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    (!name.is_empty() && !name.starts_with('.') && name.chars().all(is_name)).then_some(name)
+/// The name of the folder of the project in `cwd`: the one that it has, or that Gemini CLI would give it.
+pub(super) fn project_name(roots: &Roots, cwd: &str) -> String {
+    project::name(&home(roots), cwd)
 }
 
 /// All sessions under `roots`.
@@ -100,7 +98,7 @@ pub(super) fn locate(roots: &Roots, found: &mut Vec<Located>, failed: &mut Vec<F
 /// Reads one.
 pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
     let path = &session.path;
-    if let Some(cwd) = project_directory(path) {
+    if let Some(cwd) = project::directory(path) {
         out.fact(Fact::Cwd(cwd));
     }
     let mut history = History::new(parent_of(path));
@@ -174,34 +172,4 @@ fn parent_of(path: &Path) -> Option<String> {
     let chats = folder.parent()?.file_name()?;
     (chats == "chats")
         .then(|| folder.file_name().map(|name| name.to_string_lossy().into_owned()))?
-}
-
-/// The directory of the project in whose folder a session lies.
-fn project_directory(path: &Path) -> Option<String> {
-    let chats = path.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("chats")))?;
-    let project = chats.parent()?;
-    let marker = text(&project.join(".project_root"));
-    marker.map(|path| path.trim().to_owned()).filter(|path| !path.is_empty()).or_else(|| {
-        let registry = Registry::read(project.parent()?.parent()?)?;
-        let name = project.file_name()?.to_str()?;
-        registry.projects.into_iter().find(|(_, slug)| slug == name).map(|(path, _)| path)
-    })
-}
-
-/// The list of projects: directories, and the names that were given to them.
-#[derive(Deserialize)]
-struct Registry {
-    projects: BTreeMap<String, String>,
-}
-
-impl Registry {
-    fn read(home: &Path) -> Option<Self> {
-        serde_json::from_str(&text(&home.join("projects.json"))?).ok()
-    }
-}
-
-fn text(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    input::open(path).ok()?.take(4 << 20).read_to_string(&mut text).ok()?;
-    Some(text)
 }
