@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Time stands still until it is told to move, also backwards. Covers: #40, #109.
+    /// Time stands still until it is told to move, also backwards. Covers: #109.
     #[test]
     fn time_moves_only_when_told() {
         let clock = SimClock::default();

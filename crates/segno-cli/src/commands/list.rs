@@ -12,7 +12,7 @@ use super::Workplace;
 use crate::args::ListArgs;
 use crate::error::{CliError, ExitCode};
 use crate::listing::{Listed, OWN, Wanted, ordered, short_ids};
-use crate::others::{self, Here, Meter, Others, Survey};
+use crate::others::{self, Here, Meter, Other, Others, Survey};
 use crate::sessions::Entry;
 use crate::terminal::table::{self, Column, Table, plural};
 use crate::terminal::{Screen, Text, Tone};
@@ -46,7 +46,7 @@ pub async fn list(
     let mut catalog = place.stores.catalog();
     let here = Here::begin(catalog.as_mut(), &cwd);
     let own = own(place, catalog.as_mut()).await?;
-    let mut survey = Survey::begin(&place.stores, catalog).await;
+    let mut survey = Survey::begin(&place.stores, catalog).await.forgetting();
     let project = if own.is_empty() && survey.is_empty() {
         // Nothing is of any project, and nobody needs to wait for git.
         ProjectFacts { cwd: cwd.to_string_lossy().into_owned(), ..ProjectFacts::default() }
@@ -253,12 +253,33 @@ fn lines(page: &Page, others: &Others, now: Timestamp, columns_wide: usize) -> V
     out
 }
 
+/// How many sessions that are gone are named.
+const GONE: usize = 5;
+
+/// Sessions that vanished since the last list; told once.
+fn gone_lines(gone: &[Other]) -> Vec<Text> {
+    let named = gone.iter().take(GONE).map(|session| {
+        let title = session.title().map(|title| format!(" ({title})")).unwrap_or_default();
+        format!(
+            "note: {}{title} is not there any more: {}",
+            session.word(),
+            session.row.path.display()
+        )
+    });
+    let more = gone.len().checked_sub(GONE).filter(|more| *more > 0);
+    let more = more.map(|more| format!("note: and {}", plural(more, "more session")));
+    let help = (!gone.is_empty()).then(|| {
+        "note: its agent deleted it, or it was moved; `segno keep --all` keeps copies".to_owned()
+    });
+    named.chain(more).chain(help).map(|text| Text::line(Tone::Warning, &text)).collect()
+}
+
 /// What stands below the table.
 fn closing_lines(page: &Page, others: &Others) -> Vec<Text> {
     let closing = closing(page).map(|text| Text::line(Tone::Dim, &text));
     let trouble = others.trouble.iter();
     let trouble = trouble.map(|text| Text::line(Tone::Warning, &format!("note: {text}")));
-    closing.into_iter().chain(trouble).collect()
+    closing.into_iter().chain(gone_lines(&others.gone)).chain(trouble).collect()
 }
 
 fn table(page: &Page, now: Timestamp, columns_wide: usize) -> Vec<Text> {

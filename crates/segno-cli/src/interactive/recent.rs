@@ -4,6 +4,7 @@
 //! run a tool or write a record.
 
 use crate::commands::show::record_lines;
+use crate::history::stored_text;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone, clean};
 use segno_model::Record;
@@ -22,7 +23,9 @@ pub(super) fn show<L: SessionLog>(session: &Session<L>, screen: &mut Screen) {
     let records = session.records();
     let tree = Tree::new(&records);
     let path = tree.path(session.state().tip().map(|pos| pos.seq));
-    let from = path.iter().rposition(|record| is_prompt(record)).unwrap_or(0);
+    // What a summary stands for is no longer what the model has.
+    let begins = |record: &&Record| is_prompt(record) || is_compaction(record);
+    let from = path.iter().rposition(begins).unwrap_or(0);
     if from > 0 {
         screen.line(Text::line(Tone::Dim, &format!("… {} before", plural(from, "record"))));
     }
@@ -30,11 +33,30 @@ pub(super) fn show<L: SessionLog>(session: &Session<L>, screen: &mut Screen) {
     let skipped = last.len().saturating_sub(SHOWN);
     for (i, record) in last.iter().enumerate() {
         if i == 0 || i > skipped {
-            screen.lines(record_lines(record, screen.look().columns));
+            screen.lines(lines(record, screen.look().columns));
         } else if i == skipped {
             screen.line(Text::line(Tone::Dim, &format!("… {}", plural(skipped, "record"))));
         }
     }
+}
+
+/// A record as lines; of a summary, which may be long, the beginning.
+fn lines(record: &Record, columns: usize) -> Vec<Text> {
+    let Body::Compaction(compaction) = record.body() else {
+        return record_lines(record, columns);
+    };
+    let summary = compaction.summary.as_ref().map(stored_text).unwrap_or_default();
+    let summary = clean::block(&summary);
+    let all: Vec<&str> = summary.trim().lines().collect();
+    let mut lines: Vec<Text> = record_lines(record, columns).into_iter().take(1).collect();
+    lines.extend(all.iter().take(PROMPT_LINES).map(|line| Text::line(Tone::Dim, line)));
+    let more = all.len().saturating_sub(PROMPT_LINES);
+    lines.extend((more > 0).then(|| Text::line(Tone::Dim, &format!("… {}", plural(more, "line")))));
+    lines
+}
+
+fn is_compaction(record: &Record) -> bool {
+    matches!(record.body(), Body::Compaction(_))
 }
 
 fn is_prompt(record: &Record) -> bool {

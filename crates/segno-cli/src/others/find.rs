@@ -70,7 +70,10 @@ impl Stores {
         }
         match choose(&others.sessions, query) {
             Chosen::One(session) => Ok(with_subagents(*session, &others.sessions)),
-            Chosen::None => Err(own.unwrap_or_else(|| not_found(query))),
+            Chosen::None => Err(match choose(&others.gone, query) {
+                Chosen::One(session) => vanished(&session),
+                _ => own.unwrap_or_else(|| not_found(query)),
+            }),
             Chosen::Several(found) => Err(ambiguous(query, &found, now)),
         }
     }
@@ -128,6 +131,18 @@ fn file(query: &str, here: &Path) -> Option<Result<Other, CliError>> {
     }
     let found = foreign::recognise(&path).map_err(CliError::from);
     Some(found.map(|located| Other::new(Catalog::digest(&located), &[])))
+}
+
+/// A session that was there when sessions were listed last.
+fn vanished(session: &Other) -> CliError {
+    let sentence = format!("{} is not there any more.", session.word());
+    CliError::new(ExitCode::NotFound, sentence)
+        .because(format!(
+            "{} is gone: {} deleted it, or it was moved",
+            session.row.path.display(),
+            session.row.agent
+        ))
+        .next("`segno keep --all` keeps copies of sessions before their agents delete them.")
 }
 
 fn not_found(query: &str) -> CliError {

@@ -34,6 +34,8 @@ pub struct Others {
     pub sessions: Vec<Other>,
     /// What could not be listed at all, as sentences.
     pub trouble: Vec<String>,
+    /// Sessions that were known and are not there any more, nor is a copy of them.
+    pub gone: Vec<Other>,
 }
 
 /// Where other agents keep their sessions: the home directory, what the environment says, and the working

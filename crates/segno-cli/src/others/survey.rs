@@ -9,7 +9,8 @@ use crate::stores::Stores;
 use segno_store::catalog::{Catalog, ForeignRow, Progress, Stale};
 use segno_store::foreign::{self, Agent, Located, Roots, Running};
 use segno_store::kept::Kept;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +28,10 @@ pub struct Survey {
     catalog: Option<Catalog>,
     stale: Option<Stale>,
     trouble: Vec<String>,
+    /// Where copies are kept.
+    copies: PathBuf,
+    /// Whether what is gone is told now, and not again.
+    forgets: bool,
     /// What is kept, by the original's name and by the copy's.
     kept: HashMap<(Agent, PathBuf, Option<String>), KeptMark>,
 }
@@ -42,6 +47,8 @@ impl Survey {
             catalog,
             stale: None,
             trouble: Vec::new(),
+            copies: stores.files.root().join("kept"),
+            forgets: false,
             kept: HashMap::new(),
         };
         if let Some(catalog) = &mut survey.catalog {
@@ -58,6 +65,12 @@ impl Survey {
         }
         survey.running = foreign::running(&survey.roots);
         survey
+    }
+
+    /// For who tells what is gone: it is not told again.
+    #[must_use]
+    pub fn forgetting(self) -> Self {
+        Self { forgets: true, ..self }
     }
 
     /// The catalog in which they are kept.
@@ -95,14 +108,40 @@ impl Survey {
         let (Some(mut catalog), Some(stale)) = (self.catalog.take(), self.stale.take()) else {
             return Others { trouble: self.trouble, ..Others::default() };
         };
+        let gone = stale.gone.clone();
         if stale.sessions().len() > 0 {
             catalog = self.read_stale(catalog, stale, seen).await;
             self.running = foreign::running(&self.roots);
         }
+        if self.forgets {
+            catalog.forget_foreign(&gone);
+        }
         let rows = catalog.take_foreign_rows().into_iter();
         let mut sessions: Vec<Other> = rows.map(|row| self.other(row)).collect();
         lineage::trace(&mut sessions);
-        Others { sessions, trouble: self.trouble }
+        let gone = self.vanished(gone, &sessions);
+        Others { sessions, trouble: self.trouble, gone }
+    }
+
+    /// Of the rows whose file is not where it was, those of sessions that are nowhere else. A file that is there
+    /// still is outside of the folders that are looked into now.
+    fn vanished(&self, gone: Vec<ForeignRow>, sessions: &[Other]) -> Vec<Other> {
+        if gone.is_empty() {
+            return Vec::new();
+        }
+        let ids: HashSet<_> = sessions.iter().map(|s| (s.row.agent, s.row.id.as_str())).collect();
+        let databases: HashSet<_> = sessions.iter().map(|s| s.row.path.as_path()).collect();
+        let is_missing = |row: &ForeignRow| match row.key {
+            Some(_) => databases.contains(row.path.as_path()),
+            None => row.path.symlink_metadata().is_err_and(|e| e.kind() == ErrorKind::NotFound),
+        };
+        let is_lost = |row: &ForeignRow| {
+            row.parent.is_none()
+                && !ids.contains(&(row.agent, row.id.as_str()))
+                && !row.path.starts_with(&self.copies)
+                && is_missing(row)
+        };
+        gone.into_iter().filter(is_lost).map(|row| self.other(row)).collect()
     }
 
     /// A row with what else is known of it.

@@ -89,7 +89,7 @@ fn message(message: &Value) -> Vec<String> {
 }
 
 /// The scripted server refuses every broken history, so an answer shows that what was imported can be sent.
-/// Covers: #15, #34, G6, G14.
+/// Covers: #34, G6, G14.
 #[test]
 fn every_agents_session_goes_on_here() {
     let desk = Desk::new();
@@ -141,6 +141,30 @@ fn every_agents_session_goes_on_here() {
         );
     }
     assert_eq!(agents.len(), 5, "{agents:?}");
+}
+
+/// Covers: #7, #121. What a strict parser or a database refuses comes in as it is, and can be sent: NUL is NUL, the six characters that spell it
+/// stay those, and half of a character is U+FFFD.
+#[test]
+fn odd_characters_are_taken_in_exactly() {
+    let desk = Desk::new();
+    let case =
+        "cases/46-nul-in-text/2026-03-02T09-00-00-000Z_019c1111-002e-7000-8000-00000000002e.jsonl";
+    desk.put(case, ".pi/agent/sessions/--p--/a.jsonl");
+    desk.go_on("pi:019c1111-002e", "and now?");
+    let own = desk.own();
+    let id = own[0]["id"].as_str().unwrap();
+    for args in [
+        &["show", id, "--json"][..],
+        &["show", id, "--context", "--json"],
+        &["export", id, "--format", "json"],
+    ] {
+        let shown = desk.json(args).to_string();
+        for text in [r"A\u0000B NUL-46", r"The text \\u0000 is six characters", "HALF-46 \u{fffd}"]
+        {
+            assert!(shown.contains(text), "{args:?}: {text}: {shown}");
+        }
+    }
 }
 
 /// Covers: #128. The same original is one session here, however often it is imported, and however it grew.

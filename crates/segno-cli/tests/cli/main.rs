@@ -49,6 +49,7 @@ mod prune;
 mod random;
 mod recovery_kills;
 mod repair;
+mod reports;
 mod rescue;
 mod rewind;
 mod run;

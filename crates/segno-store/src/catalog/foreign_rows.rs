@@ -147,12 +147,12 @@ pub(super) fn save(connection: &mut Connection, made: &[Made]) -> rusqlite::Resu
     transaction.commit()
 }
 
-pub(super) fn remove(connection: &mut Connection, gone: &[Kept]) -> rusqlite::Result<()> {
+pub(super) fn remove(connection: &mut Connection, gone: &[ForeignRow]) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for table in ["other", "spent"] {
         let sql = format!("DELETE FROM {table} WHERE agent = ?1 AND path = ?2 AND key = ?3");
         let mut remove = transaction.prepare(&sql)?;
-        for ForeignRow { agent, path, key, .. } in gone.iter().map(|kept| &*kept.row) {
+        for ForeignRow { agent, path, key, .. } in gone {
             let path = path.to_string_lossy();
             remove.execute(params![agent.id(), path, key.as_deref().unwrap_or("")])?;
         }

@@ -65,6 +65,9 @@ fn changed(session: &Located) -> Timestamp {
 pub struct Stale {
     /// What could not be listed at all.
     pub failed: Vec<ForeignError>,
+    /// Rows of files and of rows in databases that are not there any more: deleted, or moved. They are told each time,
+    /// until [`Catalog::forget_foreign`].
+    pub gone: Vec<ForeignRow>,
     sessions: Vec<(Located, Option<Kept>)>,
 }
 
@@ -83,7 +86,7 @@ impl Stale {
 
 impl Catalog {
     /// Looks for other agents' sessions below `roots` and in the directories that are known from earlier,
-    /// and forgets those that are gone. Reads none of them: rows of files that are as they were are in the list
+    /// and names those that are gone. Reads none of them: rows of files that are as they were are in the list
     /// then, and the rest is handed over. Of `kept` sessions whose originals are gone, the copies are in the list.
     pub fn find_foreign(&mut self, roots: &Roots, kept: &[Copies]) -> Stale {
         let mut roots = roots.clone();
@@ -95,15 +98,23 @@ impl Catalog {
         });
         let gone = gone(&located, kept);
         located.extend(gone);
-        Stale { failed, sessions: self.match_foreign(known, located) }
+        let (sessions, gone) = self.match_foreign(known, located);
+        Stale { failed, gone, sessions }
     }
 
-    /// Takes the rows that are up to date; gives the sessions whose rows are not.
+    /// Forgets the rows of sessions that are gone.
+    pub fn forget_foreign(&mut self, gone: &[ForeignRow]) {
+        if !gone.is_empty() {
+            self.database.ask(|connection| foreign_rows::remove(connection, gone));
+        }
+    }
+
+    /// Takes the rows that are up to date; gives the sessions whose rows are not, and the rows that are nobody's.
     fn match_foreign(
         &mut self,
         mut known: HashMap<u64, Kept>,
         located: Vec<Located>,
-    ) -> Vec<(Located, Option<Kept>)> {
+    ) -> (Vec<(Located, Option<Kept>)>, Vec<ForeignRow>) {
         let (mut stale, mut seen) = (Vec::new(), HashSet::new());
         self.foreign = Vec::with_capacity(located.len());
         for session in located {
@@ -122,12 +133,9 @@ impl Catalog {
                 kept => stale.push((session, kept)),
             }
         }
-        let gone: Vec<Kept> = known.into_values().collect();
-        if !gone.is_empty() {
-            self.database.ask(|connection| foreign_rows::remove(connection, &gone));
-        }
+        let gone = known.into_values().map(|kept| *kept.row).collect();
         stale.sort_by_key(|(session, _)| Reverse(session.stamp.modified_ns));
-        stale
+        (stale, gone)
     }
 
     /// Reads sessions into the list. `progress` is called as they are read, with the row that was made.

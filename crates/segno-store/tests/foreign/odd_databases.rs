@@ -143,7 +143,7 @@ fn nothing_lost_silently(
 
 const ODD: [&str; 5] = ["5", "NULL", "'odd'", "x'00FF'", "-1.5"];
 
-/// Covers: G3, G13, #37.
+/// Covers: G3, G13.
 #[test]
 fn an_odd_value_in_a_sessions_row_costs_at_most_itself() {
     for kind in &KINDS {
@@ -184,7 +184,7 @@ fn an_odd_value_in_a_sessions_row_costs_at_most_itself() {
     }
 }
 
-/// Covers: G3, #37.
+/// Covers: G3.
 #[test]
 fn an_odd_value_in_a_row_of_what_was_said_costs_at_most_that_row() {
     for kind in &KINDS {

@@ -340,7 +340,7 @@ fn bend(file: &Bent, folder: &Path, value: &Value, rest: &dyn Fn(Option<&Value>)
     }
 }
 
-/// Covers: G3, G13, #37.
+/// Covers: G3, G13.
 #[test]
 fn a_field_of_an_odd_type_costs_at_most_itself() {
     for file in &FILES {

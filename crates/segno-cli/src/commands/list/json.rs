@@ -4,7 +4,7 @@
 
 use super::Page;
 use crate::listing::{Listed, OWN};
-use crate::others::{self, Others};
+use crate::others::{self, Other, Others};
 use crate::sessions::Entry;
 use segno_model::Timestamp;
 use segno_model::record::ProjectFacts;
@@ -20,6 +20,15 @@ pub(super) struct Listing<'a> {
     continued: usize,
     unreadable: usize,
     trouble: &'a [String],
+    gone: Vec<Gone<'a>>,
+}
+
+#[derive(Serialize)]
+struct Gone<'a> {
+    source: &'static str,
+    id: &'a str,
+    title: Option<&'a str>,
+    path: String,
 }
 
 #[derive(Serialize)]
@@ -84,7 +93,14 @@ pub(super) fn json<'a>(
         continued: page.continued,
         unreadable: page.unreadable(),
         trouble: &others.trouble,
+        gone: others.gone.iter().map(gone).collect(),
     }
+}
+
+fn gone(session: &Other) -> Gone<'_> {
+    let row = &session.row;
+    let path = row.path.display().to_string();
+    Gone { source: row.agent.id(), id: &row.id, title: session.title(), path }
 }
 
 /// What is in the trash, in the shape of a list without places.

@@ -44,6 +44,9 @@ pub(super) fn repair(
         )
         .next("Leave --accept out."));
     }
+    if (args.install || args.in_place) && is_copy(session, place) {
+        return Err(only_a_copy(session));
+    }
     let files = rescue::files(&session.located());
     let plans: Result<Vec<Plan>, RescueError> = files.iter().map(rescue::plan).collect();
     let plans = plans.map_err(|error| refused(error, session))?;
@@ -66,6 +69,22 @@ pub(super) fn repair(
     let placed = carry_out(&plans, &to, session, place)?;
     tell(session, &plans, &placed, &to, args, screen);
     Ok(ExitCode::Done)
+}
+
+/// Whether what is read is a copy that was kept.
+fn is_copy(session: &Other, place: &Workplace) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let copies = place.stores.files.root().join("kept");
+    session.is_gone() || real(&session.row.path).starts_with(real(&copies))
+}
+
+/// What is kept of a session stays as it was, and its agent does not look for it there.
+fn only_a_copy(session: &Other) -> CliError {
+    let word = quoted(&session.word());
+    let gone = session.gone().unwrap_or_else(|| "This is a copy that was kept".to_owned());
+    CliError::failed(gone + ".")
+        .because("a copy that was kept stays as it is")
+        .next(format!("Put the file back, and repair it then: segno keep --restore {word}"))
 }
 
 fn to(args: &RepairArgs, place: &Workplace) -> To {
@@ -190,6 +209,13 @@ fn say_how(session: &Other, plans: &[Plan], args: &RepairArgs, screen: &mut Scre
         return report(session, plans, &[], None, screen);
     }
     let named = quoted(&args.session);
+    if session.is_gone() {
+        let words = format!("next: segno keep --restore {}", quoted(&session.word()));
+        let text = Text::line(Tone::Plain, &words);
+        screen.line(text.with(Tone::Dim, "  puts the file back, which can be repaired then"));
+        let text = Text::line(Tone::Plain, &format!("next: segno repair {named} -o FILE"));
+        return screen.line(text.with(Tone::Dim, "  a new file"));
+    }
     for (words, what) in [
         (format!("segno repair {named} --install"), "a copy that its agent finds, under a new id"),
         (

@@ -238,6 +238,27 @@ fn an_id_that_is_used_again_for_something_else_makes_a_second_record() {
     assert_eq!(sent(&view), ["user: another", "assistant: yes"]);
 }
 
+/// Ids of calls and ids of records are two kinds: one text may be both, and a result is not lost to a later record.
+/// Covers: #28.
+#[test]
+fn a_record_may_have_the_id_of_a_call() {
+    let view = read(&[
+        user("u<-", "go"),
+        reply("a<u", "m", &call("c1")),
+        result("c1<a", "c1", "OUT-28", json!({})),
+        reply("b<c1", "n", &text("seen")),
+        // Another record under the id of the result, which is that of the call.
+        reply("c1<b", "o", &call("c1")),
+        user("v<b", "next"),
+    ]);
+    assert_eq!(findings(&view), ["duplicate-record@5", "interrupted-call@5"]);
+    assert!(said(&view).contains(&"result c1: OUT-28".to_owned()), "{:?}", said(&view));
+    assert_eq!(
+        sent(&view)[..4],
+        ["user: go", "call Bash c1 {\"command\":\"x\"}", "result c1: OUT-28", "assistant: seen"]
+    );
+}
+
 /// Covers: G3.
 #[test]
 fn circles_and_rows_that_hang_on_themselves_end() {
@@ -488,7 +509,7 @@ fn titles_and_names_are_this_sessions_and_the_last_ones() {
     assert_eq!(view.facts.named.as_deref(), Some("second"));
 }
 
-/// Covers: G13, #37.
+/// Covers: G13.
 #[test]
 fn unknown_kinds_and_shapes_are_kept_and_break_no_chain() {
     let strange = row("hologram h<u", json!({"depth": 3}));
