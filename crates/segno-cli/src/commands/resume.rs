@@ -118,6 +118,11 @@ async fn chosen(
             let text = format!("note: a subagent's session was not taken: {trouble}");
             screen.line(Text::line(Tone::Warning, &text));
         }
+        for prompt in &imported.pending {
+            let text = "note: this waited there and was never delivered; say it if it still holds:";
+            screen.line(Text::line(Tone::Warning, text));
+            screen.line(Text::block(Tone::Plain, prompt));
+        }
         return Ok(Chosen::Here(imported.id));
     }
     let launch = Launch::of(&session)?;

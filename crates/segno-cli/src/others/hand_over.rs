@@ -9,6 +9,7 @@ use crate::error::{CliError, ExitCode};
 use crate::history::History;
 use crate::secrets::Masker;
 use crate::stores::Stores;
+use crate::terminal::clean;
 use segno_model::record::{BlobRef, Body, GitFacts};
 use segno_model::store::Clock as _;
 use segno_model::{Record, SessionId, Timestamp};
@@ -368,6 +369,9 @@ fn read(
     let located = session.located();
     let view = View::transcript(&located)?;
     let (call, role) = (view.facts.call.clone(), view.facts.role.clone());
+    notes.extend(view.facts.pending.iter().map(|prompt| {
+        format!("not in it: a prompt that waited and was never delivered: {}", clean::line(prompt))
+    }));
     let mut whole = Session::of_view(located.agent, view);
     for child in session.all_subagents() {
         // In a database all have one path.

@@ -35,6 +35,8 @@ pub struct Imported {
     pub subagents: usize,
     /// Which could not be taken, and why, as sentences.
     pub trouble: Vec<String>,
+    /// Prompts that waited in it and were never delivered: nobody says them here.
+    pub pending: Vec<String>,
 }
 
 /// Imports a session with those of its subagents, or brings their imports up to date. Where its directory is
@@ -100,9 +102,12 @@ async fn update(stores: &Stores, session: &Other, id: &SessionId) -> Result<Impo
     };
     stores.files.scan_now(id, visit).map_err(ImportError::from)?;
     let mut log = stores.open(id).await.map_err(Failed::Told)?.log;
-    copy(session, &mut import, &mut log).await?;
+    let pending = copy(session, &mut import, &mut log).await?;
     let (new, branched) = (import.added(), import.has_diverged() && import.added() > 0);
-    Ok(Imported { id: id.clone(), new, known: true, branched, subagents: 0, trouble: Vec::new() })
+    // Once: they were told of when what stands around them came in.
+    let pending = if new > 0 { pending } else { Vec::new() };
+    let (id, trouble) = (id.clone(), Vec::new());
+    Ok(Imported { id, new, known: true, branched, subagents: 0, trouble, pending })
 }
 
 async fn anew(
@@ -127,17 +132,18 @@ async fn anew(
     let id = header.id.clone();
     let mut log = stores.files.create(header);
     let mut import = Import::default();
-    copy(session, &mut import, &mut log).await?;
+    let pending = copy(session, &mut import, &mut log).await?;
     if let Some(name) = &row.name {
         let name = Draft::new(SystemClock.now(), Body::Name(Name { name: name.clone() }));
         log.append(vec![name], Level::Synced).await.map_err(ImportError::from)?;
     }
     let new = import.added();
-    Ok(Imported { id, new, known: false, branched: false, subagents: 0, trouble: Vec::new() })
+    let trouble = Vec::new();
+    Ok(Imported { id, new, known: false, branched: false, subagents: 0, trouble, pending })
 }
 
-/// Reads the original in a thread of its own and writes what comes.
-async fn copy(session: &Other, import: &mut Import, log: &mut Log) -> Result<(), Failed> {
+/// Reads the original in a thread of its own and writes what comes. Gives the prompts that were never delivered.
+async fn copy(session: &Other, import: &mut Import, log: &mut Log) -> Result<Vec<String>, Failed> {
     let (send, mut receive) = mpsc::channel::<Step>(256);
     let located = session.located();
     let reading = tokio::task::spawn_blocking(move || {
@@ -145,6 +151,7 @@ async fn copy(session: &Other, import: &mut Import, log: &mut Log) -> Result<(),
             let step = match item {
                 Item::Record(read) => Step::Record(Box::new(read)),
                 Item::Fact(Fact::Tip(tip)) => Step::Tip(tip),
+                Item::Fact(Fact::Pending(prompts)) => Step::Pending(prompts),
                 _ => return ControlFlow::Continue(()),
             };
             // Nobody takes it: writing failed, which is told elsewhere.
@@ -155,7 +162,7 @@ async fn copy(session: &Other, import: &mut Import, log: &mut Log) -> Result<(),
             }
         })
     });
-    let mut tip = None;
+    let (mut tip, mut pending) = (None, Vec::new());
     while let Some(step) = receive.recv().await {
         match step {
             Step::Record(read) => {
@@ -166,6 +173,7 @@ async fn copy(session: &Other, import: &mut Import, log: &mut Log) -> Result<(),
                 import.add(log, &record).await?;
             }
             Step::Tip(named) => tip = Some(named),
+            Step::Pending(prompts) => pending = prompts,
         }
     }
     match reading.await {
@@ -177,12 +185,14 @@ async fn copy(session: &Other, import: &mut Import, log: &mut Log) -> Result<(),
             ));
         }
     }
-    Ok(import.finish(log, tip, SystemClock.now()).await?)
+    import.finish(log, tip, SystemClock.now()).await?;
+    Ok(pending)
 }
 
 enum Step {
     Record(Box<ForeignRecord>),
     Tip(Option<Seq>),
+    Pending(Vec<String>),
 }
 
 /// What a subagent said in the same file is kept beside the conversation, not in it.

@@ -167,6 +167,53 @@ fn odd_characters_are_taken_in_exactly() {
     }
 }
 
+/// Covers: #32, #135, #150. Prompts that were queued and never delivered are offered once, in order, and said by nobody; the open call
+/// is closed before what was said behind it, once, however often the session is gone on with.
+#[test]
+fn what_waited_is_offered_and_what_was_open_is_settled_once() {
+    let desk = Desk::new();
+    let case = "cases/48-queued-prompts/c0de0030-1111-4111-8111-000000000030.jsonl";
+    desk.put(case, ".claude/projects/-p/c0de0030-1111-4111-8111-000000000030.jsonl");
+    let told = desk.here("claude:c0de0030");
+    let waited: Vec<&str> = told.split("was never delivered").skip(1).collect();
+    assert_eq!(waited.len(), 2, "{told}");
+    assert!(waited[0].contains("Q2-48 write the log") && waited[1].contains("Q3-48 mail me"));
+    assert!(!told.contains("Q1-48") && !told.contains("notification"), "{told}");
+    assert!(!desk.here("claude:c0de0030").contains("never delivered"), "once");
+    let id = desk.own()[0]["id"].as_str().unwrap().to_owned();
+    let results = |context: &[String]| {
+        let found: Vec<usize> = context
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| line.starts_with("result "))
+            .map(|(n, _)| n)
+            .collect();
+        assert_eq!(found.len(), 1, "{context:#?}");
+        found[0]
+    };
+    let mut before: Vec<String> = Vec::new();
+    for n in 0..3 {
+        desk.go_on("claude:c0de0030", &format!("and now, {n}?"));
+        let context = desk.context(&id);
+        let at = results(&context);
+        assert!(
+            context[at].contains("toolu_48") && context[at].contains("unknown"),
+            "{context:#?}"
+        );
+        assert!(context[at + 1].contains("Q1-48"), "{context:#?}");
+        assert!(!context.concat().contains("Q2-48"), "{context:#?}");
+        // The same to the letter, but for what was said since.
+        assert_eq!(context[..before.len()], before, "{n}");
+        before = context[..context.len() - 1].to_vec();
+    }
+    for agent in ["claude", "codex", "pi", "gemini", "opencode"] {
+        let ran =
+            desk.place.segno(&["export", "claude:c0de0030", "--format", agent]).output().unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(said.matches("never delivered: Q").count(), 2, "{agent}: {said}");
+    }
+}
+
 /// Covers: #128. The same original is one session here, however often it is imported, and however it grew.
 #[test]
 fn an_import_is_brought_up_to_date() {

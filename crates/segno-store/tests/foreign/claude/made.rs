@@ -251,7 +251,7 @@ fn a_record_may_have_the_id_of_a_call() {
         reply("c1<b", "o", &call("c1")),
         user("v<b", "next"),
     ]);
-    assert_eq!(findings(&view), ["duplicate-record@5", "interrupted-call@5"]);
+    assert_eq!(findings(&view), ["duplicate-record@5", "missing-parent@4", "interrupted-call@5"]);
     assert!(said(&view).contains(&"result c1: OUT-28".to_owned()), "{:?}", said(&view));
     assert_eq!(
         sent(&view)[..4],
