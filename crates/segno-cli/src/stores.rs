@@ -7,6 +7,7 @@ use crate::args::quoted;
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::listing::short_ids;
+use crate::others::{Other, Target};
 use crate::sessions::{self, Entry, Standing};
 use crate::terminal::{Screen, Text, Tone, clean, table};
 use segno_agent::project::Project;
@@ -65,10 +66,15 @@ impl Stores {
     /// # Errors
     /// When nothing fits, or several do; those are listed. Never a new session.
     pub async fn find(&self, query: &str, here: &Path) -> Result<SessionId, CliError> {
-        match self.find_or_remains(query, here).await? {
-            Stored::Session(id) => Ok(id),
-            Stored::Remains(remains) => Err(lost(&remains)),
-        }
+        with_log(self.find_or_remains(query, here).await?)
+    }
+
+    /// The same, for one who looks among other agents' next.
+    ///
+    /// # Errors
+    /// As [`Stores::find`].
+    pub(crate) async fn find_own(&self, query: &str, here: &Path) -> Result<SessionId, CliError> {
+        with_log(self.own_or_remains(query, here).await?)
     }
 
     /// The same, for one who can do something with a session whose log is gone.
@@ -76,6 +82,19 @@ impl Stores {
     /// # Errors
     /// As [`Stores::find`].
     pub async fn find_or_remains(&self, query: &str, here: &Path) -> Result<Stored, CliError> {
+        match self.own_or_remains(query, here).await {
+            Err(error) if error.exit == ExitCode::NotFound && query != "last" => {
+                // It may be there and be another agent's: that it is nowhere would not be true.
+                match Box::pin(self.find_any(query, here)).await {
+                    Ok(Target::Other(session)) => Err(not_ours(&session)),
+                    _ => Err(error),
+                }
+            }
+            found => found,
+        }
+    }
+
+    async fn own_or_remains(&self, query: &str, here: &Path) -> Result<Stored, CliError> {
         let id = self.named(query, here).await?;
         Ok(match self.files.remains(&id)? {
             Some(remains) => Stored::Remains(remains),
@@ -230,6 +249,21 @@ impl Stores {
                 .next("`segno list --all` shows every session."),
         }
     }
+}
+
+fn with_log(found: Stored) -> Result<SessionId, CliError> {
+    match found {
+        Stored::Session(id) => Ok(id),
+        Stored::Remains(remains) => Err(lost(&remains)),
+    }
+}
+
+/// A session that was asked for where only ours can be meant.
+fn not_ours(session: &Other) -> CliError {
+    let word = quoted(&session.word());
+    CliError::usage(format!("{} is a session of {}.", session.word(), session.row.agent))
+        .because("this is done to Segno's own sessions; those of other agents are only read")
+        .next(format!("Take it in first: segno resume {word} --here"))
 }
 
 /// What somebody is told who needs the log of a session that lost it.

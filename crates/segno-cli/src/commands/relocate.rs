@@ -4,8 +4,9 @@
 //! session's first line says.
 
 use super::Workplace;
-use crate::args::RelocateArgs;
+use crate::args::{RelocateArgs, quoted};
 use crate::error::{CliError, ExitCode};
+use crate::others::{Other, Target};
 use crate::terminal::{Screen, Text, Tone, clean};
 use segno_agent::project::Project;
 use segno_model::Body;
@@ -13,6 +14,7 @@ use segno_model::batch::Draft;
 use segno_model::child::parse_launch;
 use segno_model::record::Environment;
 use segno_model::store::{Level, SessionLog as _};
+use segno_store::convert;
 
 /// Records where a session's project is now.
 ///
@@ -24,7 +26,10 @@ pub async fn relocate(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let id = place.stores.find(&args.session, &place.cwd).await?;
+    let id = match place.stores.find_any(&args.session, &place.cwd).await? {
+        Target::Own(id) => id,
+        Target::Other(session) => return Err(not_ours(&session)),
+    };
     let directory =
         args.directory.as_ref().map_or_else(|| place.cwd.clone(), |dir| place.cwd.join(dir));
     if !directory.is_dir() {
@@ -65,4 +70,19 @@ pub async fn relocate(
     let text = format!("{id} now belongs to {}.", directory.display());
     screen.line(Text::line(Tone::Plain, &text));
     Ok(ExitCode::Done)
+}
+
+/// Another agent looks for its sessions under the directory in which they ran.
+fn not_ours(session: &Other) -> CliError {
+    let (word, agent) = (quoted(&session.word()), session.row.agent);
+    let error = CliError::usage(format!("{} is a session of {agent}.", session.word()))
+        .because("other agents' sessions are only read; what they say of their directory stays");
+    let here = format!("segno resume {word} --here");
+    if convert::TARGETS.contains(&agent) {
+        let copy = format!("segno export {word} --format {} --install", agent.id());
+        return error.next(format!(
+            "In the new directory, once the old one is gone: {copy} (a copy that {agent} finds there), or {here}"
+        ));
+    }
+    error.next(format!("In the new directory: {here}"))
 }

@@ -36,7 +36,7 @@ impl Stores {
             others.sessions.retain(|session| session.row.agent == agent);
             return self.among(others, rest, here, None).await;
         }
-        match self.find(query, here).await {
+        match self.find_own(query, here).await {
             Ok(id) => Ok(Target::Own(id)),
             Err(error) if error.exit != ExitCode::NotFound || query == "last" => Err(error),
             Err(error) => match file(query, here) {

@@ -319,3 +319,70 @@ fn an_agent_that_is_resumed_by_another_call_is_one() {
     assert_eq!(field(json["subagents"].as_array().unwrap(), "id"), ["a42b"]);
     assert!(machine.out(&["show", "claude:a42b"]).contains("PROMPT-42"));
 }
+
+/// What is done to Segno's own sessions only says so of another agent's, and not that there is no such session.
+/// Covers: #81. A moved project's session is led to a copy for where the project is now.
+#[test]
+fn another_agents_session_is_never_said_not_to_be_there() {
+    let machine = Machine::with(CLAUDE, &["13-parallel-tool-branches"]);
+    let before = machine.untouched(".claude");
+    for session in ["claude:c0de000d", "c0de000d"] {
+        for args in [
+            &["name", session, "x"][..],
+            &["fork", session],
+            &["rewind", session, "1"],
+            &["delete", session],
+            &["send", session, "x"],
+            &["inbox", session],
+            &["stop", session],
+            &["attach", session],
+            &["children", session],
+            &["erase", session, "1"],
+            &["context", session, "list"],
+            &["relocate", session],
+        ] {
+            let said = machine.run(args);
+            assert_eq!(said.code, 2, "{args:?}: {said:?}");
+            assert!(said.err.contains("is a session of Claude Code"), "{args:?}: {said:?}");
+            assert!(said.err.contains("segno resume claude:"), "{args:?}: {said:?}");
+        }
+    }
+    assert_eq!(machine.untouched(".claude"), before);
+    let said = machine.run(&["name", "nobody", "x"]);
+    assert!(said.code == 6 && said.err.contains("There is no session"), "{said:?}");
+    // The way that relocating names: its directory is gone, and the copy is one of this directory.
+    let said = machine.run(&["relocate", "claude:c0de000d"]).err;
+    let copy = said.split(": ").find_map(|part| part.strip_prefix("segno export ")).unwrap();
+    let words: Vec<&str> = copy.split(" (").next().unwrap().split(' ').collect();
+    let made = machine.out(&[&["export"], &words[..], &["--yes"]].concat());
+    let here = machine.place.file("").canonicalize().unwrap();
+    assert!(made.starts_with(&format!("cd {} && claude --resume ", here.display())), "{made}");
+    assert_eq!(machine.list(&["--source", "claude"]).len(), 1);
+}
+
+/// Covers: #133. Of a file in which nothing is recognised it is not said that its agent opens it.
+#[test]
+fn a_file_without_a_turn_is_no_sound_session() {
+    let machine = Machine::new();
+    let id = "019c0000-0099-7000-8000-000000000099";
+    let at = "2026-03-02T09:00:00.000Z";
+    let head = json!({"timestamp": at, "type": "session_meta", "payload": {"id": id, "timestamp": at, "cwd": "/srv/x", "cli_version": "9"}});
+    let new = json!({"timestamp": at, "type": "brand_new", "payload": {"said": "hello"}});
+    machine.put(
+        &format!("{CODEX}/rollout-2026-03-02T09-00-00-{id}.jsonl"),
+        &format!("{head}\n{new}\n{new}\n"),
+    );
+    let session = format!("codex:{id}");
+    for args in [
+        &["show", &session][..],
+        &["show", &session, "--context"],
+        &["check", &session],
+        &["repair", &session],
+        &["export", &session, "--format", "pi"],
+    ] {
+        let said = machine.run(args);
+        assert_eq!(said.code, 2, "{args:?}: {said:?}");
+        assert!(said.err.contains("no turn that is recognised"), "{args:?}: {said:?}");
+    }
+    assert_eq!(machine.list(&["--all"])[0]["state"], "unreadable");
+}

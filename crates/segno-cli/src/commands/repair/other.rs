@@ -14,6 +14,7 @@ use segno_store::catalog::Catalog;
 use segno_store::foreign::{self, Agent};
 use segno_store::rescue::{self, Change, Placed, Plan, RescueError};
 use serde_json::json;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// Of changes by one rule, so many are shown one by one.
@@ -52,6 +53,10 @@ pub(super) fn repair(
     let plans = plans.map_err(|error| refused(error, session))?;
     let to = to(args, place);
     if plans.iter().all(Plan::is_empty) {
+        // Of what nobody can read, it is not known that its agent opens it.
+        if !session.row.readable {
+            foreign::read(&session.located(), &mut |_| ControlFlow::Continue(()))?;
+        }
         return Ok(sound(session, args, screen));
     }
     if !args.json {
