@@ -3,10 +3,11 @@
 //! Responsible for: gathering edits by line, with the reason for each. Must not: decide anything, or hold a
 //! line.
 
-use super::json::Span;
+use super::json::{Span, span};
 use super::rule::Rule;
 use crate::foreign::Agent;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// Where an object stands.
@@ -63,11 +64,12 @@ pub(super) struct Draft {
     pub(super) agent: Agent,
     pub(super) edits: BTreeMap<u64, Edit>,
     pub(super) changes: Vec<Change>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Draft {
     pub(super) fn new(agent: Agent) -> Self {
-        Self { agent, edits: BTreeMap::new(), changes: Vec::new() }
+        Self { agent, edits: BTreeMap::new(), changes: Vec::new(), notes: Vec::new() }
     }
 
     /// Whether a rule is for this agent.
@@ -84,6 +86,11 @@ impl Draft {
             what: what.into(),
             done: rule.done(),
         });
+    }
+
+    /// Says what is not repaired.
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
     }
 
     /// The edit of a line.
@@ -118,5 +125,49 @@ impl Draft {
     /// Puts a line before another one.
     pub(super) fn insert_before(&mut self, at: &At, json: String) {
         self.edit(at).before.push(json);
+    }
+}
+
+/// A list of which elements may be left out.
+#[derive(Default)]
+pub(super) struct List {
+    elements: Vec<Span>,
+    out: Vec<usize>,
+}
+
+impl List {
+    /// The list whose elements stand in `json`.
+    pub(super) fn of(json: &str, elements: &[&RawValue]) -> Self {
+        let elements = elements.iter().filter_map(|raw| span(json, raw)).collect();
+        Self { elements, out: Vec::new() }
+    }
+
+    /// Leaves an element out.
+    pub(super) fn leave_out(&mut self, element: usize) {
+        self.out.push(element);
+    }
+
+    /// Takes what is left out away, with the commas.
+    pub(super) fn apply(&mut self, at: &At, draft: &mut Draft) {
+        self.out.sort_unstable();
+        self.out.dedup();
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for &element in &self.out {
+            match runs.last_mut() {
+                Some((_, last)) if *last + 1 == element => *last = element,
+                _ => runs.push((element, element)),
+            }
+        }
+        let place = |n: usize| self.elements.get(n).cloned();
+        for (first, last) in runs {
+            let (Some(own), Some(end)) = (place(first), place(last)) else { continue };
+            let before = first.checked_sub(1).and_then(place);
+            let span = match (before, place(last + 1)) {
+                (Some(before), _) => before.end..end.end,
+                (None, Some(after)) => own.start..after.start,
+                (None, None) => own.start..end.end,
+            };
+            draft.splice(at, span, "");
+        }
     }
 }

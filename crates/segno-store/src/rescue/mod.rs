@@ -64,6 +64,8 @@ pub struct Plan {
     pub path: PathBuf,
     /// Every change, in the order of the file.
     pub changes: Vec<Change>,
+    /// What is not repaired, and why.
+    pub notes: Vec<String>,
     /// How many lines are kept beside the result as they were.
     pub set_aside: u64,
     edits: BTreeMap<u64, Edit>,
@@ -136,6 +138,7 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
         id: reading.facts.id.clone(),
         path: session.path.clone(),
         changes,
+        notes: draft.notes,
         set_aside,
         edits: draft.edits,
         renumber_from,
@@ -318,6 +321,9 @@ fn go_through(
         }
         let found = salvage(line.bytes, line.number == 1);
         line_rules(&at, &found, line.whole, draft);
+        if let (Dialect::Pi(pi), true) = (&mut dialect, line.bytes.trim_ascii().is_empty()) {
+            pi.take_blank(&at);
+        }
         for (object, json) in found.objects.iter().enumerate() {
             let at = At { object, ..at };
             if found.lost > 0 && !dialect.is_record(json) {

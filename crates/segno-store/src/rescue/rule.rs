@@ -159,7 +159,7 @@ pub const RULES: &[RuleRow] = &[
     row(
         Rule::OddField,
         "odd-field",
-        &[Gemini],
+        &[Pi, Gemini],
         "gets the form that it should have; what has none is left out, and the line is set aside",
     ),
     row(Rule::LostHistory, "lost-history", &[Gemini], "set aside"),
@@ -170,7 +170,7 @@ pub const RULES: &[RuleRow] = &[
         &[Codex, Pi, Gemini],
         "put together from the file's name and its other lines",
     ),
-    row(Rule::Ordinals, "ordinals", &[Codex], "numbered again from there on"),
+    row(Rule::Ordinals, "ordinals", &[Codex, Pi], "numbered again from there on"),
     row(Rule::TornArchive, "torn-archive", &[Codex], "what could be unpacked is kept"),
     row(
         Rule::TornArray,

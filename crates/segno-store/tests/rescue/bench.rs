@@ -1,6 +1,6 @@
 //! Repairing bytes and looking at what came out.
 
-use crate::gemini_sends;
+use crate::{gemini_sends, pi_opens};
 use segno_model::Body;
 use segno_model::context::{Context, ContextMessage, UNKNOWN_OUTCOME};
 use segno_model::finding::{Finding, Severity};
@@ -75,14 +75,13 @@ impl Copy {
             "second-header",
             "stale-branch",
             "missing-kept-record",
+            "missing-tip",
             "ordinal-gap",
             "missing-header",
         ];
-        // Of pi's version 4 only lines are repaired, and Codex itself leaves such results out; what another history
-        // took the place of is not sent by Gemini CLI.
-        let name = self.session.path.to_string_lossy().into_owned();
+        // Codex itself leaves such results out; what another history took the place of is not sent by Gemini CLI.
         let agent = self.session.agent;
-        let has_rows = !name.contains("-v4-") && agent != Agent::Cline;
+        let has_rows = agent != Agent::Cline;
         // Records that a summary keeps are named by pi alone in a way that can be mended.
         let is_left = |code: &str| match agent {
             Agent::Codex | Agent::Gemini => code == "orphan-result",
@@ -195,6 +194,9 @@ pub(crate) fn keeps_its_promises(session: &Located, bytes: &[u8], shown: &str) -
     if session.agent == Agent::Gemini {
         let unpaired = gemini_sends::unpaired(&result.bytes);
         assert_eq!(unpaired, [""; 0], "{shown}: what it sends, {:?}", result.changes);
+    }
+    if session.path.to_string_lossy().contains("-v4-") {
+        assert_eq!(pi_opens::refused(&result.bytes), None, "{shown}: {:?}", result.changes);
     }
     let again = repaired(&after.session).unwrap_or_else(|e| panic!("{shown}: again: {e}"));
     assert_eq!(again.changes, [""; 0], "{shown}: repaired twice, after {:?}", result.changes);

@@ -7,4 +7,6 @@ mod cases;
 mod gemini;
 mod gemini_sends;
 mod packed;
+mod pi_opens;
+mod pi_writes;
 mod place;

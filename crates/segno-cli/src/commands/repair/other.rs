@@ -57,7 +57,7 @@ pub(super) fn repair(
         if !session.row.readable {
             foreign::read(&session.located(), &mut |_| ControlFlow::Continue(()))?;
         }
-        return Ok(sound(session, args, screen));
+        return Ok(sound(session, &plans, args, screen));
     }
     if !args.json {
         show(session, &plans, screen);
@@ -161,19 +161,26 @@ fn make_folder(dir: &Path) -> Result<(), CliError> {
 }
 
 /// Nothing has to change.
-fn sound(session: &Other, args: &RepairArgs, screen: &mut Screen) -> ExitCode {
+fn sound(session: &Other, plans: &[Plan], args: &RepairArgs, screen: &mut Screen) -> ExitCode {
     if args.json {
-        report(session, &[], &[], None, screen);
+        report(session, plans, &[], None, screen);
         return ExitCode::Done;
     }
     let more = if args.output.is_some() || args.install { " A copy is not needed." } else { "" };
     let agent = session.row.agent;
-    let text = format!(
-        "{} needs no repair: {agent} opens it as it is. Nothing was written.{more}",
-        session.word()
-    );
+    let is_noted = plans.iter().any(|plan| !plan.notes.is_empty());
+    let opens = if is_noted { String::new() } else { format!(": {agent} opens it as it is") };
+    let text = format!("{} needs no repair{opens}. Nothing was written.{more}", session.word());
     screen.line(Text::line(Tone::Good, &text));
+    notes(plans, screen);
     ExitCode::Done
+}
+
+/// Says what is not repaired.
+fn notes(plans: &[Plan], screen: &mut Screen) {
+    for note in plans.iter().flat_map(|plan| &plan.notes) {
+        screen.line(Text::default().with(Tone::Dim, &format!("note: {note}")));
+    }
 }
 
 fn show(session: &Other, plans: &[Plan], screen: &mut Screen) {
@@ -199,6 +206,7 @@ fn show(session: &Other, plans: &[Plan], screen: &mut Screen) {
     let what = plural(plans.iter().map(|plan| plan.changes.len()).sum(), "change");
     let text = format!("{what}; everything else stays byte for byte  {}", session.word());
     screen.line(Text::line(Tone::Plain, &text));
+    notes(plans, screen);
 }
 
 fn continue_with(change: &Change, screen: &mut Screen) {
@@ -305,6 +313,7 @@ fn report(
         "files": plans.iter().filter(|plan| !plan.is_empty()).map(file).collect::<Vec<_>>(),
         "results": placed.iter().map(result).collect::<Vec<_>>(),
         "command": command,
+        "notes": plans.iter().flat_map(|plan| &plan.notes).collect::<Vec<_>>(),
     }));
 }
 

@@ -224,6 +224,7 @@ impl History {
             if next.is_some_and(|place| place.id == key(&message.id.as_str()) && place.said == said)
             {
                 same += 1;
+                self.results_again(&message, origin, out);
                 continue;
             }
             let origin = Origin { id: Some(message.id.clone()), ..origin.clone() };
@@ -292,30 +293,45 @@ impl History {
         if responses.is_empty() || responses.len() < parts.len() || message.kind != "user" {
             return false;
         }
-        let answered =
-            |id: &Option<String>| self.answers.get(&key(&id.as_deref().unwrap_or(""))).copied();
-        let found: Option<Vec<_>> =
-            responses.iter().map(|response| answered(&response.id)).collect();
-        let Some(found) = found else { return false };
-        for ((seq, said), response) in found.into_iter().zip(responses) {
-            let (text, _) = response.content();
-            let now = key(&text);
-            if now != said {
-                let content = vec![Block::text(text)];
-                let edit = ContextEdit {
-                    target: seq,
-                    edit: "replace".to_owned(),
-                    content,
-                    ..ContextEdit::default()
-                };
-                out.record(
-                    Body::ContextEdit(edit),
-                    Meta { origin: origin.clone(), ..Meta::default() },
-                );
-                self.answers.insert(key(&response.id.as_deref().unwrap_or("")), (seq, now));
-            }
+        let is_known =
+            |id: &Option<String>| self.answers.contains_key(&key(&id.as_deref().unwrap_or("")));
+        if !responses.iter().all(|response| is_known(&response.id)) {
+            return false;
+        }
+        for response in responses {
+            let call = response.id.as_deref().unwrap_or("");
+            self.tell_again(call, response.content().0, origin, out);
         }
         true
+    }
+
+    /// A result that was read is told again. One that says something else by now is changed in the context.
+    fn tell_again(&mut self, call: &str, text: String, origin: &Origin, out: &mut Emitter<'_>) {
+        let (call, now) = (key(&call), key(&text));
+        let Some((seq, _)) = self.answers.get(&call).copied().filter(|(_, said)| *said != now)
+        else {
+            return;
+        };
+        let content = vec![Block::text(text)];
+        let edit = ContextEdit {
+            target: seq,
+            edit: "replace".to_owned(),
+            content,
+            ..ContextEdit::default()
+        };
+        out.record(Body::ContextEdit(edit), Meta { origin: origin.clone(), ..Meta::default() });
+        self.answers.insert(call, (seq, now));
+    }
+
+    /// The results in a reply that was read before.
+    fn results_again(&mut self, message: &Message<'_>, origin: &Origin, out: &mut Emitter<'_>) {
+        for call in message.tool_calls.iter().flatten() {
+            let mended = Mended::default();
+            let parts = call.result.and_then(|raw| mended.parse::<Parts<'_>>(raw.get()));
+            if let [text] = told_of(&call.id, &parts.unwrap_or_default()).as_slice() {
+                self.tell_again(&call.id, text.clone(), origin, out);
+            }
+        }
     }
 
     /// Hands on the message that was open: it is not written again.

@@ -18,6 +18,8 @@ use segno_model::finding::Severity;
 use segno_model::record::ModelRef;
 use segno_model::{Seq, Timestamp};
 use serde_json::value::RawValue;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 /// The lane, or branch, on which the person talks.
@@ -43,6 +45,8 @@ pub(super) struct Reader {
     copied_before: Option<Timestamp>,
     /// Whether the line before was a repeat of an earlier one.
     repeating: bool,
+    /// Version 4: lines that were read. What one says again is not said anew.
+    writes: HashSet<u64>,
     /// A label or name that was given elsewhere than at the current place.
     astray: Option<Origin>,
 }
@@ -63,6 +67,9 @@ impl Reader {
             let Ok(writes) = serde_json::from_str::<Vec<&RawValue>>(object.json) else {
                 return false;
             };
+            if self.is_said_again(object, out) {
+                return true;
+            }
             let mut all = true;
             for write in writes {
                 let write = Object { json: write.get(), origin: object.origin.clone() };
@@ -96,7 +103,22 @@ impl Reader {
         true
     }
 
+    /// Whether a line of version 4 stands in the file already.
+    fn is_said_again(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
+        let mut hasher = DefaultHasher::new();
+        object.json.hash(&mut hasher);
+        let is_again = !self.writes.insert(hasher.finish());
+        if is_again {
+            self.tell_repeat(&object.origin, out);
+        }
+        is_again
+    }
+
     fn row(&mut self, row: Row<'_>, object: &Object<'_>, out: &mut Emitter<'_>) {
+        let is_write = row.kind.is_some() && row.seq.is_some();
+        if is_write && self.is_said_again(object, out) {
+            return;
+        }
         match (row.kind.as_deref(), row.what.as_deref()) {
             (Some("header"), _) | (_, Some("session")) => self.take_header(&row, object, out),
             (Some(kind), _) if row.seq.is_some() && kind != "entry" => {

@@ -3,7 +3,7 @@
 //! Responsible for: which calls and results stand in a message, where, and what in it has a form that is never sent.
 //! Must not: know what comes before or behind it.
 
-use super::super::draft::{At, Draft};
+use super::super::draft::{At, List};
 use super::super::json::{Fields, Span, quote, span, unknown_piece};
 use super::super::rule::Rule;
 use super::super::tree::hash;
@@ -90,13 +90,6 @@ pub(super) enum Place {
     Alone(Span),
 }
 
-/// A list of which elements may be left out.
-#[derive(Default)]
-pub(super) struct List {
-    elements: Vec<Span>,
-    out: Vec<usize>,
-}
-
 /// Something that has another form than it should have.
 pub(super) struct Odd {
     pub(super) rule: Rule,
@@ -105,41 +98,6 @@ pub(super) struct Odd {
     pub(super) instead: Option<(Span, String)>,
     /// Whether something is lost with it.
     pub(super) is_lossy: bool,
-}
-
-impl List {
-    fn of(json: &str, elements: &[&RawValue]) -> Self {
-        let elements = elements.iter().filter_map(|raw| span(json, raw)).collect();
-        Self { elements, out: Vec::new() }
-    }
-
-    pub(super) fn leave_out(&mut self, element: usize) {
-        self.out.push(element);
-    }
-
-    /// Takes what is left out away, with the commas.
-    pub(super) fn apply(&mut self, at: &At, draft: &mut Draft) {
-        self.out.sort_unstable();
-        self.out.dedup();
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        for &element in &self.out {
-            match runs.last_mut() {
-                Some((_, last)) if *last + 1 == element => *last = element,
-                _ => runs.push((element, element)),
-            }
-        }
-        let place = |n: usize| self.elements.get(n).cloned();
-        for (first, last) in runs {
-            let (Some(own), Some(end)) = (place(first), place(last)) else { continue };
-            let before = first.checked_sub(1).and_then(place);
-            let span = match (before, place(last + 1)) {
-                (Some(before), _) => before.end..end.end,
-                (None, Some(after)) => own.start..after.start,
-                (None, None) => own.start..end.end,
-            };
-            draft.splice(at, span, "");
-        }
-    }
 }
 
 /// While a message is taken apart.

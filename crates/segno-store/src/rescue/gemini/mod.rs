@@ -122,7 +122,7 @@ impl<'r> Gemini<'r> {
     fn set(&mut self, at: &At, json: &str, set: &Fields<'_>) {
         let Some(messages) = set.list("messages") else { return };
         if let [only] = messages.as_slice()
-            && !self.order.is_empty()
+            && self.order.iter().any(|said| said.side != Side::Nobody)
             && is_surroundings(only.get())
         {
             return self.taken_back.push((*at, UNFINISHED));

@@ -1,12 +1,11 @@
 //! What pi chokes on, entry by entry.
 //!
-//! Responsible for: its entries' names for things in versions 1 to 3, and which of them it cannot send. Must
-//! not: open files.
+//! Responsible for: its entries' names for things, and which of them it cannot send. Must not: open files.
 //!
 //! It goes on from the last line, whatever that is, and walks to the first entry along `parentId`; a missing one
 //! ends the walk silently, one that follows itself never ends it (1.6.0, measured). It sends every result and
 //! every unknown piece that stands there, which providers refuse each time. Entries of type `custom` are kept
-//! and not sent: what must not be sent becomes such an entry. Of version 4 only lines are repaired.
+//! and not sent: what must not be sent becomes such an entry. Of version 4 there is more in `v4`.
 
 use super::UNKNOWN_OUTCOME;
 use super::calls::{Answer, Calls, Open};
@@ -23,6 +22,10 @@ use std::collections::HashMap;
 
 const MAIN: u64 = 0;
 
+mod v4;
+
+use v4::Writes;
+
 /// One session while it is gone through.
 pub(super) struct Pi<'r> {
     reading: &'r Reading,
@@ -37,6 +40,7 @@ pub(super) struct Pi<'r> {
     first: Option<At>,
     /// In version 1, where entries do not say what they hang on: the reply that the next one hangs on.
     before: Option<u64>,
+    writes: Writes,
 }
 
 #[derive(PartialEq, Eq)]
@@ -67,6 +71,7 @@ impl<'r> Pi<'r> {
             provider: None,
             first: None,
             before: None,
+            writes: Writes::default(),
         }
     }
 
@@ -93,13 +98,18 @@ impl<'r> Pi<'r> {
                 self.header = Header::Newer;
             }
         }
-        let Some(fields) = fields.filter(|_| self.header != Header::Newer) else { return };
-        let Some(kind) = fields.text("type") else {
-            if fields.text("kind").as_deref() == Some("header") {
-                self.header = Header::Newer;
-            }
-            return;
-        };
+        let is_header = |fields: &Fields<'_>| fields.text("kind").as_deref() == Some("header");
+        if self.header == Header::Missing && fields.as_ref().is_some_and(is_header) {
+            self.header = Header::Newer;
+        }
+        if self.header == Header::Newer {
+            return self.take_writes(at, json, draft);
+        }
+        if self.header == Header::Missing {
+            self.writes.take_stray(at);
+        }
+        let Some(fields) = fields else { return };
+        let Some(kind) = fields.text("type") else { return };
         if kind == "session" {
             return self.take_header(at, json, draft);
         }
@@ -171,7 +181,7 @@ impl<'r> Pi<'r> {
     /// The end of the file.
     pub(super) fn finish(&mut self, draft: &mut Draft) {
         if self.header == Header::Newer {
-            return;
+            return self.finish_writes(draft);
         }
         if self.header == Header::Missing
             && draft.has(Rule::MissingHeader)
