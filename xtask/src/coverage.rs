@@ -1,7 +1,7 @@
 //! Keeps `docs/coverage.md` and `docs/guarantees.md` honest.
 //!
-//! Responsible for: three comparisons. Every id that a test claims (`Covers: …`) is a row of the page;
-//! every row that says `test` is claimed by a test; every test named in the guarantees exists. Must
+//! Responsible for: four comparisons. Every id that a test claims (`Covers: …`) is a row of the page; every row that
+//! says `test` is claimed by a test, and in each file that it names; every test named in the guarantees exists. Must
 //! not: judge whether a test is any good.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 /// Gives one line per disagreement.
 pub(crate) fn check(root: &Path, files: &[PathBuf]) -> Result<Vec<String>, String> {
-    let mut claimed: BTreeMap<String, String> = BTreeMap::new();
+    let mut claimed = Claimed::new();
     let mut functions = BTreeSet::new();
     for file in files {
         let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
         let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
-        for id in text.lines().filter_map(claim).flatten() {
-            claimed.entry(id).or_insert_with(|| name.clone());
+        for id in claims(&text) {
+            claimed.entry(id).or_default().insert(name.clone());
         }
         functions.extend(text.lines().filter_map(function_name));
     }
@@ -28,15 +28,27 @@ fn read(root: &Path, name: &str) -> Result<String, String> {
     std::fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"))
 }
 
-/// The ids of a line such as `/// Covers: G2, TT2, #3.`
-fn claim(line: &str) -> Option<Vec<String>> {
-    let comment = line.trim_start();
-    if !comment.starts_with("//") {
-        return None;
+/// The files in which an id is claimed.
+type Claimed = BTreeMap<String, BTreeSet<String>>;
+
+/// The ids of comments such as `/// Covers: G2, TT2, #3.`; a list goes on until its full stop.
+fn claims(text: &str) -> Vec<String> {
+    let (mut ids, mut open) = (Vec::new(), false);
+    for line in text.lines() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            open = false;
+            continue;
+        };
+        let list = match comment.split_once("Covers:") {
+            Some((_, list)) => list,
+            None if open => comment.trim_start_matches(['/', '!']),
+            None => continue,
+        };
+        open = !list.trim_end().ends_with('.');
+        let words = list.split([',', ' ', ';']).map(|id| id.trim_matches(['.', '`', ' ']));
+        ids.extend(words.filter(is_id).map(str::to_owned));
     }
-    let (_, list) = comment.split_once("Covers:")?;
-    let ids = list.split([',', ' ', ';']).map(|id| id.trim_matches(['.', '`', ' '])).filter(is_id);
-    Some(ids.map(str::to_owned).collect())
+    ids
 }
 
 /// `G7`, `ST12`, `#103`.
@@ -47,7 +59,7 @@ fn is_id(word: &&str) -> bool {
 }
 
 /// Rows look like `| ST5 | test | … |`, `| PR1 | later | … |` or `| MG1 | moot | why |`.
-fn compare(page: &str, claimed: &BTreeMap<String, String>) -> Vec<String> {
+fn compare(page: &str, claimed: &Claimed) -> Vec<String> {
     let mut rows = BTreeMap::new();
     let mut problems = Vec::new();
     for line in page.lines() {
@@ -62,6 +74,16 @@ fn compare(page: &str, claimed: &BTreeMap<String, String>) -> Vec<String> {
         if *how != "test" && cells.get(2).is_none_or(|why| why.len() < 12) {
             problems.push(format!("docs/coverage.md: {id} gives no reason"));
         }
+        let empty = BTreeSet::new();
+        let files = claimed.get(*id).unwrap_or(&empty);
+        // Files are named below `crates/`, without the crates' common prefix.
+        let named = cells.get(2).into_iter().filter(|_| *how == "test");
+        for name in named.flat_map(|cell| cell.split('`').skip(1).step_by(2)) {
+            if !files.contains(&format!("crates/segno-{name}")) {
+                problems
+                    .push(format!("docs/coverage.md: {id} names {name}, which does not claim it"));
+            }
+        }
         if rows.insert((*id).to_owned(), (*how).to_owned()).is_some() {
             problems.push(format!("docs/coverage.md: {id} has two rows"));
         }
@@ -71,8 +93,8 @@ fn compare(page: &str, claimed: &BTreeMap<String, String>) -> Vec<String> {
             problems.push(format!("docs/coverage.md: {id} says test, but no test claims it"));
         }
     }
-    for (id, file) in claimed {
-        if !rows.contains_key(id) {
+    for (id, files) in claimed {
+        if let Some(file) = files.first().filter(|_| !rows.contains_key(id)) {
             problems.push(format!("{file}: claims {id}, which has no row in docs/coverage.md"));
         }
     }

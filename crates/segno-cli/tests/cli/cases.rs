@@ -519,7 +519,7 @@ fn what_is_made_is_private_and_what_is_read_stays_as_it_was() {
     });
 }
 
-/// Covers: #140, #141, #144.
+/// Covers: #140, #141.
 #[test]
 fn subagents_stand_behind_the_session_that_they_belong_to() {
     let machine = Machine::with(CLAUDE, &["42-subagents-before-fork"]);

@@ -43,7 +43,7 @@ fn losses(machine: &Machine, case: &super::cases::Case, made: &str) -> String {
     wrong
 }
 
-/// Covers: #1, #3, #5, #7, #9, #10, #11, #20, #23, #24, #26, #32, #34, #36, #38, #39, #46, #48, #49, #51, #54, #130,
+/// Covers: #1, #3, #5, #7, #10, #11, #20, #23, #24, #26, #32, #34, #36, #38, #39, #46, #48, #49, #51, #54, #130,
 /// #135, #147, G14. A repaired copy holds what the case must keep, and needs no second repair.
 #[test]
 fn each_case_is_repaired_once_and_for_all() {

@@ -386,3 +386,41 @@ fn a_file_without_a_turn_is_no_sound_session() {
     }
     assert_eq!(machine.list(&["--all"])[0]["state"], "unreadable");
 }
+
+/// Covers: #35. A session that begins with the refusal of a call which was never written: it is a note to the reader and nothing to a
+/// provider, in every view, after a repair and in every other agent.
+#[test]
+fn a_refusal_without_its_call_is_a_note() {
+    let machine = Machine::new();
+    let id = "c0de3500-1111-4111-8111-000000000001";
+    let row = |uuid: &str, parent: Value, content: Value| {
+        json!({"parentUuid": parent, "isSidechain": false, "type": "user", "uuid": uuid, "sessionId": id, "version": "2.1.332",
+            "cwd": "/srv/x", "timestamp": "2026-03-02T09:00:00.000Z", "message": {"role": "user", "content": content}})
+    };
+    let refusal = json!([{"type": "tool_result", "tool_use_id": "toolu_35", "is_error": true, "content": "This command requires approval"}]);
+    let rows = [row("r1", Value::Null, refusal), row("u1", json!("r1"), json!("ASK-35 go on"))];
+    machine.put(&format!("{CLAUDE}/{id}.jsonl"), &rows.map(|row| format!("{row}\n")).concat());
+    let session = format!("claude:{id}");
+    let shown = machine.out(&["show", &session]);
+    assert!(
+        shown.contains("requires approval") && shown.contains("not sent to the model"),
+        "{shown}"
+    );
+    assert_eq!(machine.list(&["--all"])[0]["first_prompt"], "ASK-35 go on");
+    machine.out(&["repair", &session, "-o", "mended.jsonl", "--yes"]);
+    let mended = machine.place.file("mended.jsonl");
+    assert!(fs::read_to_string(&mended).unwrap().contains("requires approval"), "it is kept");
+    let mut copies = vec![session.clone(), mended.to_str().unwrap().to_owned()];
+    for agent in ["claude", "codex", "pi", "gemini", "opencode"] {
+        let out = format!("{agent}.out");
+        let made =
+            machine.run(&["export", &session, "--format", agent, "--json", "-o", &out]).json();
+        let told = made["losses"].to_string();
+        assert!(told.contains("loose-results"), "{agent}: {told}");
+        copies.push(made["files"][0].as_str().unwrap().to_owned());
+    }
+    for copy in copies {
+        let sent = machine.out(&["show", &copy, "--context", "--json"]);
+        assert!(sent.contains("ASK-35") && !sent.contains("requires approval"), "{copy}: {sent}");
+    }
+}
