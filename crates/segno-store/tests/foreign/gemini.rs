@@ -412,7 +412,9 @@ fn sessions_and_subagents_are_found_with_their_project() {
 /// As Gemini CLI 0.61.0 chooses a project's folder.
 #[test]
 fn a_project_has_the_folder_that_gemini_cli_would_give_it() {
-    let cases: [(&str, &[(&str, &str)], &str, &str); 12] = [
+    /// What it is about, the projects that there are, the directory, and the folder's name.
+    type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
+    let cases: [Case; 12] = [
         ("a first one", &[], "/srv/My App", "my-app"),
         ("without a name", &[], "/", "project"),
         (
