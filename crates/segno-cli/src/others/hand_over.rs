@@ -367,7 +367,7 @@ fn read(
     notes: &mut Vec<String>,
 ) -> Result<Child, CliError> {
     let located = session.located();
-    let view = View::transcript(&located)?;
+    let view = View::to_convert(&located)?;
     let (call, role) = (view.facts.call.clone(), view.facts.role.clone());
     notes.extend(view.facts.pending.iter().map(|prompt| {
         format!("not in it: a prompt that waited and was never delivered: {}", clean::line(prompt))

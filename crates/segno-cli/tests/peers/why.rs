@@ -151,10 +151,9 @@ pub(crate) const WHY: &[Why] = &[
     ),
     why(
         "repaired",
-        "claude",
-        "killed-parallel-one-done",
-        "Claude Code sends the result that is put in before the one that is there, in the order of the repaired file; our \
-         view has them in the order of the calls.",
+        "codex",
+        "37-unknown-variants",
+        "The piece of the unknown kind stands as text in the reply now; our view of the original leaves it out.",
     ),
 ];
 

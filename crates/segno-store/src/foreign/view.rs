@@ -35,12 +35,29 @@ impl View {
     /// # Errors
     /// As [`super::read`].
     pub fn transcript(session: &Located) -> Result<Self, ForeignError> {
+        Self::of(session, |_| true)
+    }
+
+    /// Everything that a conversion looks at: the same without what is kept as its agent wrote it and is no part of
+    /// what was said, which is often more than that.
+    ///
+    /// # Errors
+    /// As [`super::read`].
+    pub fn to_convert(session: &Located) -> Result<Self, ForeignError> {
+        Self::of(session, |record| record.is_node() || !matches!(record.body(), Body::Custom(_)))
+    }
+
+    fn of(session: &Located, takes: impl Fn(&Record) -> bool) -> Result<Self, ForeignError> {
         let mut view = Self::default();
         let mut last = None;
         super::read(session, &mut |item| {
             view.note(&mut last, &item);
             match item {
-                Item::Record(record) => view.records.push(record),
+                // The first one tells when it began.
+                Item::Record(record) if view.records.is_empty() || takes(&record.record) => {
+                    view.records.push(record);
+                }
+                Item::Record(_) => {}
                 Item::Fact(fact) => view.facts.take(fact),
                 Item::Finding(finding) => view.findings.push(finding),
             }
