@@ -34,6 +34,25 @@ pub(crate) fn refused(bytes: &[u8]) -> Option<String> {
     None
 }
 
+const TYPES: &[&str] = &[
+    "message",
+    "model_change",
+    "thinking_level_change",
+    "active_tools_change",
+    "compaction",
+    "branch_summary",
+    "custom",
+    "operation_started",
+    "abort_requested",
+    "operation_finished",
+    "step_attempt",
+    "tool_started",
+    "queue_enqueued",
+    "queue_cancelled",
+    "write_deferred",
+    "usage",
+];
+
 #[derive(Default)]
 struct Log {
     is_values: bool,
@@ -61,6 +80,15 @@ impl Log {
             |id: &Value| id.is_null() || id.as_str().is_some_and(|id| self.entries.contains(id));
         let op = write["op"].as_str().unwrap_or_default();
         match kind {
+            "value" | "list" if !write["namespace"].is_string() || !write["key"].is_string() => {
+                return Err("no address".to_owned());
+            }
+            "entry" | "record"
+                if !self.is_values
+                    && !TYPES.contains(&write["type"].as_str().unwrap_or_default()) =>
+            {
+                return Err(format!("type {}", write["type"]));
+            }
             "value" if !matches!(op, "set" | "delete") => return Err(format!("{op} of a value")),
             "list" if !matches!(op, "append" | "delete") => return Err(format!("{op} of a list")),
             "entry" | "record" if !write["timestamp"].is_u64() => return Err("no time".to_owned()),

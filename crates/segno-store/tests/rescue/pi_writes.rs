@@ -127,3 +127,32 @@ fn what_is_not_repaired_in_version_4_is_said() {
     let plan = rescue::plan(&named("02-tool-calls.jsonl")).expect("it reads");
     assert_eq!(plan.notes, [""; 0]);
 }
+
+/// A byte in the name of any member of any write costs no more than that write: the library opens the rest.
+#[test]
+fn a_lost_member_of_a_write_does_not_close_the_file() {
+    for name in [VALUES, LANES] {
+        let session = named(name);
+        let text = std::fs::read_to_string(&session.path).expect("it is in the corpus");
+        for member in [
+            "kind",
+            "id",
+            "parentId",
+            "seq",
+            "type",
+            "timestamp",
+            "lane",
+            "op",
+            "namespace",
+            "key",
+            "value",
+        ] {
+            let key = format!("\"{member}\":");
+            for at in memchr::memmem::find_iter(text.as_bytes(), &key).step_by(3) {
+                let bent = format!("{}\"b\u{e9}nt\":{}", &text[..at], &text[at + key.len()..]);
+                let shown = format!("{name}: {member} at {at}");
+                keeps_its_promises(&session, bent.as_bytes(), &shown).expect("it reads");
+            }
+        }
+    }
+}

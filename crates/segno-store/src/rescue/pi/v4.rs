@@ -21,6 +21,28 @@ use std::collections::{HashMap, HashSet};
 /// The largest number that it takes.
 const LARGEST: u64 = (1 << 53) - 1;
 
+/// The types of entries and records that the older dialect takes.
+const ENTRIES: &[&str] = &[
+    "message",
+    "model_change",
+    "thinking_level_change",
+    "active_tools_change",
+    "compaction",
+    "branch_summary",
+    "custom",
+];
+const RECORDS: &[&str] = &[
+    "operation_started",
+    "abort_requested",
+    "operation_finished",
+    "step_attempt",
+    "tool_started",
+    "queue_enqueued",
+    "queue_cancelled",
+    "write_deferred",
+    "usage",
+];
+
 /// What is remembered of the writes.
 #[derive(Default)]
 pub(super) struct Writes {
@@ -155,7 +177,14 @@ impl Pi<'_> {
                 }
                 self.move_end(write, "lane", "leafId", draft);
             }
+            Some("value" | "list") if write.fields.text("namespace").is_none() => {
+                return Fate::Lost;
+            }
             Some("value" | "list") => {
+                if write.fields.get("key").is_none() {
+                    write.before.push_str("\"key\":\"\",");
+                    draft.tell(Rule::OddField, Some(write.at), "a value without a key");
+                }
                 self.writes.is_values = true;
                 operation(write, draft);
                 let is_tip = write.fields.text("namespace").as_deref() == Some("pi.branch.tip");
@@ -163,6 +192,7 @@ impl Pi<'_> {
                     self.move_end(write, "key", "value", draft);
                 }
             }
+            Some("record") if !is_one_of(&write.fields, RECORDS) => return Fate::Lost,
             Some("record") => {
                 if write.fields.text("lane").is_none() && write.fields.get("lane").is_none() {
                     write.before.push_str("\"lane\":\"main\",");
@@ -256,8 +286,11 @@ impl Pi<'_> {
             self.stand_at(&lane, on, at, draft);
             self.writes.ends.insert(lane.into_owned(), Some(id.clone()));
         }
-        let kind = write.fields.text("type").unwrap_or_default();
+        let kind = write.fields.text("type").unwrap_or_default().into_owned();
         self.entry(at, json, &write.fields, &kind, (id, parent), draft);
+        if !self.writes.is_values {
+            typed(write, draft);
+        }
         self.timed(write, draft);
     }
 
@@ -314,6 +347,11 @@ impl Pi<'_> {
                 draft.tell(Rule::ReusedId, Some(write.at), format!("{id} was given before"));
                 self.writes.ids.insert(hash(&own));
             }
+        } else if write.fields.get("id").is_none() {
+            let own = self.tree.fresh(&format!("record {} {}", write.at.line, write.start));
+            write.before.push_str(&format!("\"id\":{},", quote(&own)));
+            draft.tell(Rule::ReusedId, Some(write.at), "a record without an id");
+            self.writes.ids.insert(hash(&own));
         }
         if let Some(lane) = write.fields.text("lane").filter(|lane| *lane != "main")
             && !self.writes.ends.contains_key(&*lane)
@@ -434,6 +472,23 @@ impl Pi<'_> {
 /// The members of a write, and where they begin.
 fn members<'a>(json: &'a str, write: &&'a RawValue) -> Option<(Fields<'a>, usize)> {
     Some((Fields::of(write.get())?, span(json, write)?.start + 1))
+}
+
+fn is_one_of(fields: &Fields<'_>, types: &[&str]) -> bool {
+    fields.text("type").is_some_and(|own| types.contains(&&*own))
+}
+
+/// An entry of a type that the older library does not take becomes one that nobody is sent.
+fn typed(write: &mut Write<'_>, draft: &mut Draft) {
+    if is_one_of(&write.fields, ENTRIES) {
+        return;
+    }
+    let custom = "\"custom\",\"customType\":\"segno.odd-field\"";
+    match write.fields.get("type") {
+        Some(_) => write.replace("type", custom, draft),
+        None => write.before.push_str(&format!("\"type\":{custom},")),
+    }
+    draft.tell(Rule::OddField, Some(write.at), "an entry of a type that the library does not take");
 }
 
 /// What is done with a value or a list; our reader asks only which value it is.
