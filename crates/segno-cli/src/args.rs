@@ -318,9 +318,36 @@ impl Command {
             Self::Prune(args) => args.json,
             Self::Repair(args) => args.json,
             Self::Import(args) => args.json,
+            Self::Export(args) => args.json,
+            Self::Compact(args) => args.json,
             // Whoever started it reads why it could not work.
             Self::WorkOff(_) => true,
             Self::Trash(args) => matches!(args.action, Some(TrashAction::List { json: true })),
+            _ => false,
+        }
+    }
+
+    /// Whether it only shows something, so that nothing was done when that could not be written.
+    #[must_use]
+    pub fn only_shows(&self) -> bool {
+        match self {
+            Self::List(_)
+            | Self::Search(_)
+            | Self::Show(_)
+            | Self::Check(_)
+            | Self::Children(_)
+            | Self::Sources(_)
+            | Self::Status(_)
+            | Self::Stats(_)
+            | Self::Models(_)
+            | Self::Completions(_) => true,
+            Self::Keep(args) => args.versions,
+            Self::Trash(args) => matches!(args.action, None | Some(TrashAction::List { .. })),
+            Self::Export(args) => args.output.is_none() && !args.install,
+            Self::Repair(args) => {
+                let does = args.install || args.in_place || !args.accept.is_empty();
+                args.output.is_none() && !does
+            }
             _ => false,
         }
     }

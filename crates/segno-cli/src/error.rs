@@ -294,6 +294,9 @@ impl From<ForeignError> for CliError {
                 ExitCode::NotFound,
                 "`segno sources` shows which agents are known and where they are looked for.",
             ),
+            ForeignError::Nothing { .. } => {
+                (ExitCode::NotFound, "`segno list --all` shows the sessions that there are.")
+            }
             ForeignError::NoTurns { .. } => (
                 ExitCode::Usage,
                 "Nothing was changed. The file may be of a newer version of its agent, or damaged from its beginning.",

@@ -3,7 +3,7 @@
 //! Responsible for: what our own sessions and other agents' have in common, which of them a list holds,
 //! and their order. Must not: print.
 
-use crate::others::Other;
+use crate::others::{KeptMark, Original, Other};
 use crate::sessions::{Entry, Standing};
 use segno_model::Timestamp;
 use segno_model::record::{ProjectFacts, Usage};
@@ -154,7 +154,12 @@ impl Listed {
                 None => entry.standing.word().to_owned(),
             },
             Self::Other(other) => match &other.kept {
-                Some(kept) if kept.gone => format!("{}, original gone", other.state.word()),
+                Some(KeptMark { state: Original::Gone, .. }) => {
+                    format!("{}, original gone", other.state.word())
+                }
+                Some(KeptMark { state: Original::Unseen, .. }) => {
+                    format!("{}, original not seen", other.state.word())
+                }
                 Some(_) => format!("{}, kept", other.state.word()),
                 None => other.state.word().to_owned(),
             },

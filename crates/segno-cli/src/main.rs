@@ -20,14 +20,17 @@ fn main() -> std::process::ExitCode {
         Err(error) => return report(&error, args::asks_for_json(std::env::args_os())).into(),
     };
     let json = matches!(&intent, Intent::Command(command) if command.prints_json());
+    let shows = matches!(&intent, Intent::Command(command) if command.only_shows());
     let mut screen = Screen::stdout();
     let result = start(&intent, home.as_deref(), &mut screen);
     let written = screen.finish();
     match (result, written) {
         (Err(error), _) => report(&error, json).into(),
-        // How a run ended says more than that nobody could be told.
-        (Ok(exit), Err(_)) if exit != ExitCode::Done => exit.into(),
-        (Ok(_), Err(error)) => report(&not_shown(error), json).into(),
+        (Ok(exit), Err(error)) => {
+            let told = report(&not_shown(error, shows), json);
+            // How a run ended says more than that nobody could be told.
+            if exit == ExitCode::Done { told.into() } else { exit.into() }
+        }
         (Ok(exit), Ok(())) => exit.into(),
     }
 }
@@ -99,8 +102,12 @@ async fn run(intent: &Intent, home: Home, screen: &mut Screen) -> Result<ExitCod
 }
 
 /// The command has done its work; only that could not be said.
-fn not_shown(error: std::io::Error) -> CliError {
-    CliError::failed("The output could not be written.").because(error).next(
+fn not_shown(error: std::io::Error, only_shows: bool) -> CliError {
+    let told = CliError::failed("The output could not be written.").because(error);
+    if only_shows {
+        return told.next("What came out is not all of it, and nothing was changed. Write it to a place with room.");
+    }
+    told.next(
         "What the command was to do is done. `segno show` and `segno inbox` tell, before it is repeated.",
     )
 }

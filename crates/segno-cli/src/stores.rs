@@ -235,6 +235,9 @@ impl Stores {
     }
 
     fn not_found(&self, query: &str, prefix: &str) -> CliError {
+        if let Some(error) = no_file(query) {
+            return error;
+        }
         let error = CliError::new(ExitCode::NotFound, format!("There is no session `{query}`."));
         let trash = self.files.list_trash().unwrap_or_default();
         let mut trashed = trash
@@ -296,8 +299,19 @@ pub fn not_opened(id: &SessionId, error: StoreError) -> CliError {
     }
 }
 
+/// What is said of a path that is not there; nothing of what can be no path.
+pub(crate) fn no_file(query: &str) -> Option<CliError> {
+    let ends = [".json", ".jsonl", ".jsonl.zst", ".db", ".sqlite"];
+    let is_path = query.contains('/') || ends.iter().any(|end| query.ends_with(end));
+    is_path.then(|| {
+        CliError::new(ExitCode::NotFound, format!("There is no file `{query}`."))
+            .because("and no session has that name")
+            .next("`segno list --all` shows every session; one is named by its id, too.")
+    })
+}
+
 /// Says something beside the output.
-fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let mut screen = Screen::stderr();
     screen.line(Text::line(Tone::Dim, &format!("note: {text}")));
     // A note that nobody can read changes nothing.
@@ -342,6 +356,11 @@ pub(crate) struct Candidate {
     pub(crate) active: Option<Timestamp>,
     /// Its title.
     pub(crate) title: Option<String>,
+}
+
+/// Whether an error says that a query stands for several sessions, or is about another thing than what is not there.
+pub(crate) fn fits(error: &CliError, query: &str) -> bool {
+    error.exit != ExitCode::NotFound || error.sentence.starts_with(&format!("`{query}` fits "))
 }
 
 /// What somebody is told whose query stands for several sessions.

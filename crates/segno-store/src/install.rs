@@ -77,12 +77,36 @@ pub fn install<D: Disk>(
     files: &[File],
     mark: &str,
 ) -> Result<Installed, InstallError> {
+    put(disk, root, files, mark, None)
+}
+
+/// Makes one file again that was there before, as of when it was changed last (ns since 1970).
+///
+/// # Errors
+/// As [`install`].
+pub fn put_back<D: Disk>(
+    disk: &D,
+    root: &Path,
+    file: File,
+    modified_ns: i64,
+) -> Result<Installed, InstallError> {
+    put(disk, root, &[file], "", Some(modified_ns))
+}
+
+fn put<D: Disk>(
+    disk: &D,
+    root: &Path,
+    files: &[File],
+    mark: &str,
+    modified_ns: Option<i64>,
+) -> Result<Installed, InstallError> {
     if let Some(path) = installed(disk, root, files, mark)? {
         return Ok(Installed::Before(path));
     }
     let paths: Vec<PathBuf> =
         files.iter().map(|file| below(root, &file.path)).collect::<Result<_, _>>()?;
-    let mut made = Made { disk, dirs: Vec::new(), files: Vec::new(), keep: false };
+    let (dirs, made) = (Vec::new(), Vec::new());
+    let mut made = Made { disk, dirs, files: made, modified_ns, keep: false };
     for (file, path) in files.iter().zip(&paths).rev() {
         made.file(path, &file.bytes)?;
     }
@@ -105,6 +129,8 @@ struct Made<'a, D: Disk> {
     disk: &'a D,
     dirs: Vec<PathBuf>,
     files: Vec<PathBuf>,
+    /// What the files say of when they were changed last; none for now.
+    modified_ns: Option<i64>,
     keep: bool,
 }
 
@@ -129,6 +155,10 @@ impl<D: Disk> Made<'_, D> {
     fn link(&self, dir: &Path, path: &Path, bytes: &[u8]) -> Result<(), InstallError> {
         let taken = || InstallError::Taken(path.to_owned());
         let temp = TempFile::write(self.disk, dir, bytes)?;
+        if let Some(ns) = self.modified_ns {
+            // Before it has its name: its agent never sees another time. Without it, it is the file all the same.
+            let _ = self.disk.set_modified(temp.path(), ns);
+        }
         match temp.link_new(path) {
             Ok(()) => Ok(()),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(taken()),

@@ -196,6 +196,35 @@ fn a_full_disk_is_an_error_and_no_copy() {
     check(&disk.kill(), 1, "after a full disk");
 }
 
+/// Covers: G16. What does not fit, new or grown, keeps a smaller one from nothing, and leaves its room.
+#[test]
+fn a_session_that_does_not_fit_holds_up_no_smaller_one() {
+    for is_grown in [false, true] {
+        let disk = disk(0);
+        let small = Path::new("/home/small.jsonl");
+        disk.create_new(small, Writes::Sequential).unwrap();
+        disk.poke(small, &[b's'; 2000]);
+        let mut keeper = store(&disk).keeper().unwrap().unwrap();
+        if is_grown {
+            disk.poke(Path::new(ORIGINAL), &[b'b'; 10]);
+            keeper.keep(&session(), &[PathBuf::from(ORIGINAL)], Timestamp(1)).unwrap();
+        }
+        disk.poke(Path::new(ORIGINAL), &[b'b'; 50_000]);
+        disk.set_capacity(Some(disk.used() + 20_000));
+        let big = keeper.keep(&session(), &[PathBuf::from(ORIGINAL)], Timestamp(2));
+        assert!(matches!(big, Err(StoreError::NoRoom(_))), "{is_grown}: {big:?}");
+        let other = Located { path: small.to_owned(), id: Some("small".to_owned()), ..session() };
+        let taken = keeper.keep(&other, &[small.to_owned()], Timestamp(2)).unwrap();
+        assert_eq!((taken.new, taken.bytes), (1, 2000), "{is_grown}");
+        keeper.finish().unwrap();
+        let kept = store(&disk).kept().unwrap();
+        assert_eq!(kept.len(), 1 + usize::from(is_grown));
+        disk.set_capacity(None);
+        run(&disk).unwrap();
+        assert_eq!(disk.peek(Path::new(COPY)).unwrap(), [b'b'; 50_000]);
+    }
+}
+
 #[test]
 fn only_what_is_named_is_removed() {
     let disk = disk(0);

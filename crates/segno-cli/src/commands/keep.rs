@@ -40,14 +40,18 @@ pub async fn keep(
         return restore::restore(args, place, screen).await;
     }
     let (sessions, mut trouble) = wanted(args, place).await?;
+    let exit = |trouble: &[String]| match trouble {
+        [] => ExitCode::Done,
+        _ => ExitCode::Failed,
+    };
     if sessions.is_empty() {
         tell(args, &[], 0, &trouble, screen);
-        return Ok(ExitCode::Done);
+        return Ok(exit(&trouble));
     }
     place.stores.make_home();
     let mut keeper = keeper(place).await?;
     let mut taken = Vec::new();
-    let mut failed = None;
+    let (mut failed, mut full) = (None, Vec::new());
     for session in &sessions {
         match one(&mut keeper, session, place.now()) {
             Ok(mut one) => {
@@ -57,19 +61,40 @@ pub async fn keep(
                     taken.push((session, one));
                 }
             }
+            // A smaller one may still fit.
+            Err(StoreError::NoRoom(at)) => {
+                full.push(format!("{}: there is no room for it at {at}", word(session)));
+            }
             Err(error) => {
                 failed = Some(error);
                 break;
             }
         }
     }
+    let is_full = !full.is_empty();
+    trouble.extend(no_room(full));
     let finished = keeper.finish();
     if let Some(error) = failed {
         return Err(error.into());
     }
     finished?;
     tell(args, &taken, sessions.len(), &trouble, screen);
-    Ok(if trouble.is_empty() { ExitCode::Done } else { ExitCode::Failed })
+    Ok(if is_full { ExitCode::Unwritable } else { exit(&trouble) })
+}
+
+/// What is said of sessions for which there was no room.
+fn no_room(mut full: Vec<String>) -> Vec<String> {
+    /// So many are named.
+    const NAMED: usize = 5;
+    let more = full.len().saturating_sub(NAMED);
+    full.truncate(NAMED);
+    if more > 0 {
+        full.push(format!("there is no room for {} more", plural(more, "session")));
+    }
+    if !full.is_empty() {
+        full.push("free some space, and run this again".to_owned());
+    }
+    full
 }
 
 /// The right to keep; another run is waited for.
@@ -113,7 +138,7 @@ async fn wanted(
         }
     }
     let of = |session: &Other| only.as_deref().is_none_or(|only| session.row.agent.id() == only);
-    sessions.retain(|session| of(session) && !session.is_gone());
+    sessions.retain(|session| of(session) && !session.is_copy());
     Ok((as_they_are(sessions, place), trouble))
 }
 

@@ -235,7 +235,14 @@ fn title(session: &Listed) -> Text {
     let said = match (session.title(), trouble) {
         (Some(title), _) => Text::line(Tone::Plain, title),
         (None, Some(trouble)) => Text::line(Tone::Dim, &format!("({trouble})")),
-        (None, None) if empty => Text::line(Tone::Dim, "(nothing was said)"),
+        (None, None) if empty => match session {
+            Listed::Other(other) if versions(other) > 0 => {
+                let versions = plural(versions(other), "earlier version");
+                let text = format!("({versions} kept; nothing is said any more)");
+                Text::line(Tone::Dim, &text)
+            }
+            _ => Text::line(Tone::Dim, "(nothing was said)"),
+        },
         (None, None) => Text::line(Tone::Dim, "(untitled)"),
     };
     let role = match session {
@@ -244,6 +251,11 @@ fn title(session: &Listed) -> Text {
         _ => return said,
     };
     Text::default().with(Tone::Dim, &format!("└ {role}: ")).with_text(said)
+}
+
+/// How many earlier versions of an emptied session are kept.
+fn versions(other: &others::Other) -> usize {
+    other.kept.as_ref().map_or(0, |kept| kept.versions)
 }
 
 fn lines(page: &Page, others: &Others, now: Timestamp, columns_wide: usize) -> Vec<Text> {
@@ -277,9 +289,12 @@ fn gone_lines(gone: &[Other]) -> Vec<Text> {
 /// What stands below the table.
 fn closing_lines(page: &Page, others: &Others) -> Vec<Text> {
     let closing = closing(page).map(|text| Text::line(Tone::Dim, &text));
+    let links = others.links.iter();
+    let links = links.map(|text| Text::line(Tone::Dim, &format!("note: {text}")));
     let trouble = others.trouble.iter();
     let trouble = trouble.map(|text| Text::line(Tone::Warning, &format!("note: {text}")));
-    closing.into_iter().chain(gone_lines(&others.gone)).chain(trouble).collect()
+    let gone = gone_lines(&others.gone);
+    closing.into_iter().chain(gone).chain(links).chain(trouble).collect()
 }
 
 fn table(page: &Page, now: Timestamp, columns_wide: usize) -> Vec<Text> {

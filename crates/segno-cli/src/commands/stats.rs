@@ -94,6 +94,13 @@ pub async fn stats(
             Ok(spent) => all.add(session, &spent, counts),
             Err(why) => trouble.push(format!("{}: {why}", session.id())),
         }
+        if let Listed::Other(other) = session
+            && counts
+            && !other.row.readable
+        {
+            let why = other.row.problem.as_deref().unwrap_or("it cannot be read");
+            trouble.push(format!("not in it: {}: {why}", other.word()));
+        }
     }
     table::print(&all, args.json, &trouble, screen);
     Ok(ExitCode::Done)

@@ -6,6 +6,7 @@ use segno_model::Timestamp;
 use segno_model::record::ProjectFacts;
 use segno_store::catalog::{Catalog, Ending, ForeignRow};
 use segno_store::foreign::{self, Located, Running, Stamp};
+use segno_store::kept::Kept;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -33,8 +34,31 @@ pub struct KeptMark {
     pub original: PathBuf,
     /// When something of it was copied last.
     pub at: Timestamp,
-    /// Whether the original is gone, and what is read is the copy.
-    pub gone: bool,
+    /// What became of the original.
+    pub state: Original,
+    /// How many earlier versions hold something, where what was kept last does not.
+    pub versions: usize,
+    /// Which of them is read then.
+    pub version: Option<u64>,
+}
+
+/// What became of the original of a session of which copies are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Original {
+    /// It is what is read.
+    There,
+    /// Its agent has deleted it.
+    Gone,
+    /// It could not be looked at, or is not where its agent looks now.
+    Unseen,
+}
+
+impl KeptMark {
+    /// The mark of a session.
+    #[must_use]
+    pub fn of(kept: &Kept, state: Original) -> Self {
+        Self { original: kept.path.clone(), at: kept.at, state, versions: 0, version: None }
+    }
 }
 
 /// Where a session of another agent stands.
@@ -98,16 +122,32 @@ impl Other {
     /// Whether its agent has deleted it, and what is read is the copy that was kept.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.kept.as_ref().is_some_and(|kept| kept.gone)
+        self.kept.as_ref().is_some_and(|kept| kept.state == Original::Gone)
     }
 
-    /// What is said of a session whose original is gone.
+    /// Whether what is read is a copy that was kept.
+    #[must_use]
+    pub fn is_copy(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.state != Original::There)
+    }
+
+    /// What is said of a session of which the copy is read.
     #[must_use]
     pub fn gone(&self) -> Option<String> {
-        let kept = self.kept.as_ref().filter(|kept| kept.gone)?;
+        let kept = self.kept.as_ref().filter(|_| self.is_copy())?;
         let day = kept.at.to_string();
         let day = day.get(..10).unwrap_or(&day);
-        Some(format!("{} has deleted it; this is the copy that was kept on {day}", self.row.agent))
+        let agent = self.row.agent;
+        let what = match kept.state {
+            Original::Unseen => format!("whether {agent} still has it could not be seen"),
+            _ => format!("{agent} has deleted it"),
+        };
+        Some(match kept.version {
+            Some(number) => format!(
+                "{what}; this is version {number} of its copy: in what was kept last, on {day}, nothing is said any more"
+            ),
+            None => format!("{what}; this is the copy that was kept on {day}"),
+        })
     }
 
     /// Its name, the title that its agent made up, or the first prompt.

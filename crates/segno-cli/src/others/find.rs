@@ -3,14 +3,14 @@
 //! Responsible for: ids, beginnings of ids, names, `AGENT:…` and files of other agents. Must not: choose
 //! between several; those are listed.
 
-use super::{Other, Others, all};
+use super::{Other, Others, all, roots};
 use crate::error::{CliError, ExitCode};
-use crate::stores::{Candidate, Stores, fits_several};
+use crate::stores::{Candidate, Stores, fits, fits_several, no_file, note};
 use segno_model::store::Clock as _;
 use segno_model::{SessionId, Timestamp};
 use segno_store::SystemClock;
 use segno_store::catalog::Catalog;
-use segno_store::foreign::{self, Agent};
+use segno_store::foreign::{self, Agent, Roots};
 use std::path::Path;
 
 /// A session that somebody named.
@@ -36,17 +36,28 @@ impl Stores {
             others.sessions.retain(|session| session.row.agent == agent);
             return self.among(others, rest, here, None).await;
         }
-        match self.find_own(query, here).await {
-            Ok(id) => Ok(Target::Own(id)),
-            Err(error) if error.exit != ExitCode::NotFound || query == "last" => Err(error),
-            Err(error) => match file(query, here) {
-                Some(found) => found.map(|session| Target::Other(Box::new(session))),
-                None => {
-                    let others = all(self, self.catalog()).await;
-                    self.among(others, query, here, Some(error)).await
+        let error = match self.find_own(query, here).await {
+            Ok(id) => {
+                tell_of_file(query, here, id.as_str());
+                return Ok(Target::Own(id));
+            }
+            Err(error) if error.exit != ExitCode::NotFound || query == "last" => return Err(error),
+            Err(error) => error,
+        };
+        let is_path = query.contains(['/', '.']) && is_there(query, here);
+        if !is_path {
+            let others = all(self, self.catalog()).await;
+            match self.among(others, query, here, Some(error)).await {
+                Ok(Target::Other(session)) => {
+                    tell_of_file(query, here, &session.word());
+                    return Ok(Target::Other(session));
                 }
-            },
+                // An id that several sessions begin with is an id all the same.
+                Err(error) if !fits(&error, query) && is_there(query, here) => {}
+                found => return found,
+            }
         }
+        file(query, here, &roots(&self.home)).map(|session| Target::Other(Box::new(session)))
     }
 
     async fn among(
@@ -123,14 +134,28 @@ fn choose(sessions: &[Other], query: &str) -> Chosen {
     }
 }
 
-/// A file of another agent, if `query` names one.
-fn file(query: &str, here: &Path) -> Option<Result<Other, CliError>> {
+/// Whether there is a file of that name, of whatever kind.
+fn is_there(query: &str, here: &Path) -> bool {
+    !query.is_empty() && here.join(query).symlink_metadata().is_ok()
+}
+
+/// The session in a file of another agent.
+fn file(query: &str, here: &Path, roots: &Roots) -> Result<Other, CliError> {
     let path = here.join(query);
-    if !query.contains(['/', '.']) || !path.exists() {
-        return None;
+    if let (Ok(target), false) = (path.read_link(), path.exists()) {
+        return Err(CliError::new(ExitCode::NotFound, format!("`{query}` leads nowhere."))
+            .because(format!("it is a link to {}, which is not there", target.display()))
+            .next("Name the file itself, or put back what the link leads to."));
     }
-    let found = foreign::recognise(&path).map_err(CliError::from);
-    Some(found.map(|located| Other::new(Catalog::digest(&located), &[])))
+    let located = foreign::recognise_among(&path, roots)?;
+    Ok(Other::new(Catalog::digest(&located), &[]))
+}
+
+/// Says that an id was taken where a session's file has that name, too.
+fn tell_of_file(query: &str, here: &Path, taken: &str) {
+    if !query.contains('/') && foreign::recognise(&here.join(query)).is_ok() {
+        note(&format!("`{query}` is taken for {taken}; the file of that name is ./{query}"));
+    }
 }
 
 /// A session that was there when sessions were listed last.
@@ -146,6 +171,9 @@ fn vanished(session: &Other) -> CliError {
 }
 
 fn not_found(query: &str) -> CliError {
+    if let Some(error) = no_file(query) {
+        return error;
+    }
     CliError::new(ExitCode::NotFound, format!("There is no session `{query}`."))
         .because("no id begins like that, and no session has that name")
         .next("`segno list --all` shows every session.")

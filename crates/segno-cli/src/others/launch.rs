@@ -28,6 +28,17 @@ impl Launch {
     /// For agents that have none, and for a subagent's session.
     pub fn of(session: &Other) -> Result<Self, CliError> {
         let row = &session.row;
+        if session.is_copy() && !session.is_gone() {
+            return Err(CliError::failed(format!(
+                "Whether {} still has this session could not be seen.",
+                row.agent
+            ))
+            .because("its own file could not be looked at; a copy of it was kept")
+            .next(format!(
+                "`segno list --all` says why; `segno resume {} --here` goes on in Segno.",
+                session.word()
+            )));
+        }
         if session.is_gone() {
             let word = session.word();
             return Err(CliError::new(

@@ -11,8 +11,9 @@ mod lineage;
 mod meter;
 mod places;
 mod survey;
+mod versions;
 
-pub use entry::{KeptMark, Other, OtherState};
+pub use entry::{KeptMark, Original, Other, OtherState};
 pub use find::Target;
 pub use hand_over::HandOver;
 pub use import::{Imported, import};
@@ -21,6 +22,7 @@ pub(crate) use lineage::continued;
 pub use meter::Meter;
 pub use places::Here;
 pub use survey::Survey;
+pub use versions::{says_something, versions};
 
 use crate::home::Home;
 use crate::stores::Stores;
@@ -36,6 +38,8 @@ pub struct Others {
     pub trouble: Vec<String>,
     /// Sessions that were known and are not there any more, nor is a copy of them.
     pub gone: Vec<Other>,
+    /// Which files are others under another name, as sentences.
+    pub links: Vec<String>,
 }
 
 /// Where other agents keep their sessions: the home directory, what the environment says, and the working

@@ -3,9 +3,11 @@
 //! Responsible for: what is known at once, what has to be read, and handing over each session as it is
 //! read. Must not: print.
 
-use super::{KeptMark, Other, Others, lineage, places, roots};
+use super::versions::{says_something, versions};
+use super::{KeptMark, Original, Other, OtherState, Others, lineage, places, roots};
 use crate::error::chain;
 use crate::stores::Stores;
+use segno_store::FileStore;
 use segno_store::catalog::{Catalog, ForeignRow, Progress, Stale};
 use segno_store::foreign::{self, Agent, Located, Roots, Running};
 use segno_store::kept::Kept;
@@ -32,8 +34,12 @@ pub struct Survey {
     copies: PathBuf,
     /// Whether what is gone is told now, and not again.
     forgets: bool,
+    links: Vec<String>,
+    /// What could not be looked into.
+    unseen: Vec<PathBuf>,
+    files: FileStore,
     /// What is kept, by the original's name and by the copy's.
-    kept: HashMap<(Agent, PathBuf, Option<String>), KeptMark>,
+    kept: HashMap<(Agent, PathBuf, Option<String>), Kept>,
 }
 
 impl Survey {
@@ -49,6 +55,9 @@ impl Survey {
             trouble: Vec::new(),
             copies: stores.files.root().join("kept"),
             forgets: false,
+            links: Vec::new(),
+            unseen: Vec::new(),
+            files: stores.files.clone(),
             kept: HashMap::new(),
         };
         if let Some(catalog) = &mut survey.catalog {
@@ -57,6 +66,9 @@ impl Survey {
             let kept = kept.unwrap_or_default();
             let stale = catalog.find_foreign(&survey.roots, &kept);
             survey.kept = marks(kept);
+            survey.links = stale.links.iter().map(linked).collect();
+            survey.unseen =
+                stale.failed.iter().filter_map(|e| Some(e.path()?.to_owned())).collect();
             survey.trouble = stale.failed.iter().map(|error| chain(error)).chain(trouble).collect();
             // A folder is looked through once for each kind of file.
             survey.trouble.dedup();
@@ -106,7 +118,7 @@ impl Survey {
     /// Reads what has to be read, and gives everything. `seen` is called with each session that was read.
     pub async fn read(mut self, seen: &mut dyn FnMut(Progress, Other)) -> Others {
         let (Some(mut catalog), Some(stale)) = (self.catalog.take(), self.stale.take()) else {
-            return Others { trouble: self.trouble, ..Others::default() };
+            return Others { trouble: self.trouble, links: self.links, ..Others::default() };
         };
         let gone = stale.gone.clone();
         if stale.sessions().len() > 0 {
@@ -120,7 +132,7 @@ impl Survey {
         let mut sessions: Vec<Other> = rows.map(|row| self.other(row)).collect();
         lineage::trace(&mut sessions);
         let gone = self.vanished(gone, &sessions);
-        Others { sessions, trouble: self.trouble, gone }
+        Others { sessions, trouble: self.trouble, links: self.links, gone }
     }
 
     /// Of the rows whose file is not where it was, those of sessions that are nowhere else. A file that is there
@@ -144,10 +156,50 @@ impl Survey {
         gone.into_iter().filter(is_lost).map(|row| self.other(row)).collect()
     }
 
-    /// A row with what else is known of it.
+    /// A row with what else is known of it. Where its agent has emptied the session before it went, what it was
+    /// before is what is told.
     fn other(&self, row: ForeignRow) -> Other {
-        let mark = self.kept.get(&(row.agent, row.path.clone(), row.key.clone())).cloned();
-        Other { kept: mark, ..Other::new(row, &self.running) }
+        let kept = self.kept.get(&(row.agent, row.path.clone(), row.key.clone()));
+        let Some(kept) = kept else { return Other::new(row, &self.running) };
+        let mut other = Other::new(row, &self.running);
+        let original = match kept.copy == other.row.path {
+            true => self.original(kept),
+            false => Original::There,
+        };
+        // Of a copy in which no prompt is found, it is looked whether anything is.
+        let is_hollow = || {
+            let no_prompt = original != Original::There && other.row.first_prompt.is_none();
+            no_prompt && !says_something(kept, &kept.copy)
+        };
+        let versions = match other.state == OtherState::Empty || is_hollow() {
+            true => versions(&self.files, kept),
+            false => Vec::new(),
+        };
+        let mut mark = KeptMark::of(kept, original);
+        mark.versions = versions.len();
+        if original != Original::There
+            && let Some((version, row)) = versions.into_iter().next_back()
+        {
+            mark.version = Some(version.number);
+            // What is known of its place, if the emptied one still says it.
+            let known = Some(&other.row.project).filter(|known| known.cwd == row.project.cwd);
+            let project = Arc::clone(known.unwrap_or(&row.project));
+            other = Other::new(ForeignRow { project, ..row }, &self.running);
+        }
+        Other { kept: Some(mark), ..other }
+    }
+
+    /// What became of the original of a session of which the copy is read.
+    fn original(&self, kept: &Kept) -> Original {
+        let is_hidden = self.unseen.iter().any(|path| kept.path.starts_with(path));
+        match std::fs::metadata(&kept.path) {
+            _ if is_hidden => Original::Unseen,
+            Ok(_) if kept.is_rows() => Original::Gone,
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Original::Gone
+            }
+            _ => Original::Unseen,
+        }
     }
 
     /// Reads in a thread of its own; what is known of places is found out beside.
@@ -186,15 +238,15 @@ impl Survey {
     }
 }
 
-fn marks(kept: Vec<Kept>) -> HashMap<(Agent, PathBuf, Option<String>), KeptMark> {
+fn linked((link, listed): &(PathBuf, PathBuf)) -> String {
+    format!("{} is the same file as {}, which is listed", link.display(), listed.display())
+}
+
+fn marks(kept: Vec<Kept>) -> HashMap<(Agent, PathBuf, Option<String>), Kept> {
     let mut marks = HashMap::new();
     for kept in kept {
-        let mark = KeptMark { original: kept.path.clone(), at: kept.at, gone: false };
-        marks.insert(
-            (kept.agent, kept.copy, kept.key.clone()),
-            KeptMark { gone: true, ..mark.clone() },
-        );
-        marks.insert((kept.agent, kept.path, kept.key), mark);
+        marks.insert((kept.agent, kept.copy.clone(), kept.key.clone()), kept.clone());
+        marks.insert((kept.agent, kept.path.clone(), kept.key.clone()), kept);
     }
     marks
 }

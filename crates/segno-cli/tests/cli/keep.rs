@@ -1,7 +1,9 @@
 //! `segno keep`: copies of other agents' sessions, what they are good for, and putting them back.
 
 use super::json_page::{example, same_shape};
-use super::machine::{CLAUDE, CODEX, Machine, each_file, field};
+use super::machine::{CLAUDE, CODEX, Machine, corpus, each_file, field};
+use super::place::skipped;
+use super::run::SmallDisk;
 use rusqlite::Connection;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -249,7 +251,8 @@ fn earlier_versions_are_listed_and_put_back_by_their_words() {
     fs::remove_file(&file).unwrap();
     let newest = machine.run(&["keep", "--restore", ID]);
     assert!(newest.code == 0 && newest.out.contains("--versions"), "{newest:?}");
-    assert!(fs::read(&file).unwrap().is_empty());
+    assert!(newest.out.contains("version 2, as what was kept last holds nothing"), "{newest:?}");
+    assert_eq!(fs::read(&file).unwrap(), &whole[..whole.len() / 2]);
     fs::remove_file(&file).unwrap();
     let wrong = machine.run(&["keep", "--restore", ID, "--version", "7"]);
     assert!(wrong.code == 6 && wrong.err.contains("--versions") && !file.exists(), "{wrong:?}");
@@ -330,4 +333,155 @@ fn nothing_that_has_the_name_is_replaced_or_read_for_ever() {
         let is_put_back = fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() > 4);
         assert!(!is_put_back, "{what}");
     }
+}
+
+/// Its agent emptied the file and then deleted it: what is listed, shown, exported and put back is what it was before.
+#[test]
+fn a_session_that_was_emptied_before_it_went_is_what_it_was() {
+    let (machine, file) = with_session();
+    let shown = machine.out(&["show", ID]);
+    let whole = fs::read(&file).unwrap();
+    for bytes in [&whole[..], &[]] {
+        fs::write(&file, bytes).unwrap();
+        assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    }
+    let emptied = machine.out(&["list", "--all"]);
+    assert!(emptied.contains("empty, kept") && emptied.contains("1 earlier version"), "{emptied}");
+    fs::remove_file(&file).unwrap();
+    let listed = machine.list(&["--all"]);
+    assert_eq!(field(&listed, "original_gone"), ["true"]);
+    assert_eq!(
+        (field(&listed, "kept_version"), field(&listed, "id")),
+        (vec!["1".into()], vec![ID.into()])
+    );
+    let copy = machine.out(&["show", ID]);
+    assert!(copy.contains("this is version 1 of its copy"), "{copy}");
+    let lines: Vec<&str> = copy.lines().filter(|line| !line.contains("has deleted it")).collect();
+    assert_eq!(lines, shown.lines().collect::<Vec<_>>());
+    assert_eq!(machine.run(&["check", ID]).code, 0);
+    assert_eq!(machine.run(&["export", ID]).code, 0);
+    // Another run takes no version for an original.
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    let restored = machine.run(&["keep", "--restore", ID, "--json"]).json();
+    assert_eq!(
+        (&restored["files"][0]["outcome"], &restored["files"][0]["version"]),
+        (&"restored".into(), &1.into())
+    );
+    assert_eq!(fs::read(&file).unwrap(), whole);
+}
+
+/// The same where the rows of a session went one by one.
+#[test]
+fn a_session_whose_rows_went_one_by_one_is_what_it_was() {
+    let machine = Machine::new();
+    let folder = machine.user.join(".local/share/opencode");
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("opencode.db");
+    fs::copy(corpus("foreign/opencode/opencode.db"), &path).unwrap();
+    let id = machine.list(&["--all"])[0]["id"].as_str().unwrap().to_owned();
+    let shown = machine.out(&["show", &id]);
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    let steps = ["DELETE FROM part", "DELETE FROM message", "DELETE FROM session"].map(|step| {
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(&format!("PRAGMA foreign_keys=OFF; {step}"))
+            .unwrap();
+        machine.run(&["keep", "--all"]).code
+    });
+    assert_eq!(steps, [0, 0, 0]);
+    let copy = machine.out(&["show", &id]);
+    let lines: Vec<&str> = copy.lines().filter(|line| !line.contains("has deleted it")).collect();
+    assert_eq!(lines, shown.lines().collect::<Vec<_>>());
+    let restored = machine.run(&["keep", "--restore", &id]);
+    assert!(restored.code == 1 && restored.err.contains("versions"), "{restored:?}");
+}
+
+/// A copy tells when its original was changed, and so does the file that is put back.
+#[test]
+fn times_are_those_of_the_originals() {
+    let (machine, file) = with_session();
+    let whole = fs::read(&file).unwrap();
+    let at = |seconds| std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+    let write = |bytes: &[u8], seconds| {
+        fs::write(&file, bytes).unwrap();
+        let opened = fs::File::options().write(true).open(&file).unwrap();
+        opened.set_modified(at(seconds)).unwrap();
+        assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    };
+    // New, grown, and written again.
+    let (third, half) = (whole.len() / 3, whole.len() / 2);
+    write(&whole[..third], 1_700_000_000);
+    write(&whole[..half], 1_700_100_000);
+    write(&whole[third..], 1_700_200_000);
+    let listed = machine.out(&["keep", "--versions", ID]);
+    assert!(listed.contains("2023-11-16 02:00"), "{listed}");
+    fs::remove_file(&file).unwrap();
+    let modified = || fs::metadata(&file).unwrap().modified().unwrap();
+    assert_eq!(machine.run(&["keep", "--restore", ID, "--version", "1"]).code, 0);
+    assert_eq!(modified(), at(1_700_100_000));
+    fs::remove_file(&file).unwrap();
+    assert_eq!(machine.run(&["keep", "--restore", ID]).code, 0);
+    assert_eq!(modified(), at(1_700_200_000));
+}
+
+/// Covers: G3. What cannot be looked at is not gone, and a run that could not look has not done all.
+#[test]
+fn a_place_that_cannot_be_read_fails_the_run_and_makes_no_session_gone() {
+    let machine = Machine::new();
+    let folder = machine.user.join(".local/share/opencode");
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("opencode.db");
+    fs::copy(corpus("foreign/opencode/opencode.db"), &path).unwrap();
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(folder.join(format!("opencode.db{suffix}")));
+    }
+    fs::write(&path, "garbage").unwrap();
+    for words in [&["keep", "--all"][..], &["keep", "--all", "--json"]] {
+        let said = machine.run(words);
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(said.err.contains("opencode.db") || said.out.contains("opencode.db"), "{said:?}");
+    }
+    let listed = machine.list(&["--all"]);
+    assert!(!listed.is_empty());
+    for one in &listed {
+        let said = (&one["original_gone"], &one["original_unseen"], &one["kept"]);
+        assert_eq!(said, (&false.into(), &true.into(), &true.into()), "{one}");
+    }
+    assert!(machine.out(&["list", "--all"]).contains("original not seen"));
+    let id = listed[0]["id"].as_str().unwrap();
+    let shown = machine.out(&["show", id]);
+    assert!(shown.contains("could not be seen") && !shown.contains("has deleted"), "{shown}");
+    let launched = machine.run(&["resume", id, "--print"]);
+    assert!(launched.code == 1 && launched.err.contains("--here"), "{launched:?}");
+    fs::remove_file(&path).unwrap();
+    assert!(machine.out(&["list", "--all"]).contains("original gone"));
+}
+
+/// Covers: G16. One that does not fit is told, and keeps no other one from being kept.
+#[test]
+fn a_session_that_does_not_fit_keeps_no_smaller_one_from_being_kept() {
+    let machine = Machine::new();
+    let home = machine.place.home();
+    let Some(_disk) = SmallDisk::mount(home.clone(), "size=1m") else {
+        return skipped("no file system can be mounted here");
+    };
+    for n in 0..8 {
+        let row = serde_json::json!({
+            "parentUuid": null, "isSidechain": false, "cwd": "/srv/kiln", "sessionId": "x",
+            "version": "2.1.200", "type": "user", "uuid": format!("u{n}"),
+            "message": {"role": "user", "content": "x".repeat(if n % 2 == 0 { 2_000_000 } else { 1000 })},
+            "timestamp": "2026-03-02T09:00:01.000Z",
+        });
+        machine.put(
+            &format!("{CLAUDE}/c0de000{n}-1111-4111-8111-000000000029.jsonl"),
+            &format!("{row}\n"),
+        );
+    }
+    let said = machine.run(&["keep", "--all"]);
+    assert_eq!(said.code, 7, "{said:?}");
+    assert_eq!(said.err.matches("there is no room for it").count(), 4, "{said:?}");
+    let mut kept = 0;
+    each_file(&home.join("kept/tree"), &mut |_| kept += 1);
+    assert_eq!(kept, 4, "{said:?}");
 }

@@ -41,6 +41,7 @@ mod lost_blobs;
 mod machine;
 mod markdown;
 mod mcp;
+mod named_files;
 mod picker;
 mod place;
 mod power_loss;

@@ -68,6 +68,8 @@ pub struct Stale {
     /// Rows of files and of rows in databases that are not there any more: deleted, or moved. They are told each time,
     /// until [`Catalog::forget_foreign`].
     pub gone: Vec<ForeignRow>,
+    /// Files that are another one under another name, each with the one that is listed.
+    pub links: Vec<(PathBuf, PathBuf)>,
     sessions: Vec<(Located, Option<Kept>)>,
 }
 
@@ -98,8 +100,9 @@ impl Catalog {
         });
         let gone = gone(&located, kept);
         located.extend(gone);
+        let (located, links) = each_once(located);
         let (sessions, gone) = self.match_foreign(known, located);
-        Stale { failed, gone, sessions }
+        Stale { failed, gone, links, sessions }
     }
 
     /// Forgets the rows of sessions that are gone.
@@ -115,15 +118,9 @@ impl Catalog {
         mut known: HashMap<u64, Kept>,
         located: Vec<Located>,
     ) -> (Vec<(Located, Option<Kept>)>, Vec<ForeignRow>) {
-        let (mut stale, mut seen) = (Vec::new(), HashSet::new());
+        let mut stale = Vec::new();
         self.foreign = Vec::with_capacity(located.len());
         for session in located {
-            // The same file under two names is one session. The number alone would not do: every file
-            // system counts its own.
-            let is_file = session.key.is_none() && session.stamp.ino != 0;
-            if is_file && !seen.insert(session.stamp) {
-                continue;
-            }
             let hash = foreign_rows::hash(session.agent, &session.path, session.key.as_deref());
             match known.remove(&hash).filter(|kept| kept.is_of(&session)) {
                 Some(kept) if kept.is_sound && kept.stamp == session.stamp => {
@@ -240,6 +237,34 @@ impl Catalog {
     pub fn spent(&mut self, row: &ForeignRow) -> Vec<Spent> {
         self.database.ask(|connection| foreign_rows::spent(connection, row)).0
     }
+}
+
+/// The same file under two names is one session, under the name that is no link; with those whose names tell
+/// another id, and the names that are listed. The number alone would not do: every file system counts its own.
+fn each_once(located: Vec<Located>) -> (Vec<Located>, Vec<(PathBuf, PathBuf)>) {
+    let mut places: HashMap<Stamp, usize> = HashMap::new();
+    let (mut each, mut links) = (Vec::with_capacity(located.len()), Vec::new());
+    for mut session in located {
+        let is_file = session.key.is_none() && session.stamp.ino != 0;
+        let at = *places.entry(session.stamp).or_insert(each.len());
+        if !is_file || at == each.len() {
+            each.push(session);
+            continue;
+        }
+        let Some(first) = each.get_mut(at) else { continue };
+        if is_real(&session.path) && !is_real(&first.path) {
+            std::mem::swap(first, &mut session);
+        }
+        if session.path.file_name() != first.path.file_name() {
+            links.push((session.path, first.path.clone()));
+        }
+    }
+    (each, links)
+}
+
+/// Whether no link leads to a file by this path.
+fn is_real(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|real| real == path)
 }
 
 /// The copies of sessions that are not there any more: neither where they were, nor moved by their agent.

@@ -183,6 +183,16 @@ pub trait Disk: std::fmt::Debug + Clone + Send + Sync + 'static {
     /// As the system says.
     fn make_private(&self, path: &Path) -> io::Result<()>;
 
+    /// Sets when a file was changed last, in ns since 1970: a copy tells the time of what it is a copy of. A disk
+    /// that cannot do that leaves it.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn set_modified(&self, path: &Path, ns: i64) -> io::Result<()> {
+        let _ = (path, ns);
+        Ok(())
+    }
+
     /// What kind of file system a path, or its nearest existing ancestor, is on.
     ///
     /// # Errors

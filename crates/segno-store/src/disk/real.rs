@@ -11,6 +11,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
@@ -156,6 +157,16 @@ impl Disk for RealDisk {
             return Ok(());
         }
         fs::set_permissions(path, Permissions::from_mode(mode & 0o7700))
+    }
+
+    fn set_modified(&self, path: &Path, ns: i64) -> io::Result<()> {
+        let since = Duration::from_nanos(ns.unsigned_abs());
+        let time = match ns < 0 {
+            true => UNIX_EPOCH.checked_sub(since),
+            false => UNIX_EPOCH.checked_add(since),
+        };
+        let time = time.ok_or(io::ErrorKind::InvalidInput)?;
+        OpenOptions::new().write(true).open(path)?.set_modified(time)
     }
 
     fn medium(&self, path: &Path) -> io::Result<Medium> {

@@ -56,7 +56,8 @@ pub(super) fn recognises(head: &Head<'_>) -> bool {
     if head.bytes.is_empty() {
         return [SENT, SHOWN].into_iter().any(|name| {
             let path = head.path.join(name);
-            input::head(&path).is_ok_and(|(_, bytes)| is_ours(&path, &bytes))
+            input::ask(&path, |head| is_ours(head.path, head.bytes).then_some(()))
+                .is_ok_and(|(_, ours)| ours.is_some())
         });
     }
     is_ours(head.path, head.bytes)

@@ -3,6 +3,8 @@
 //! Responsible for: reading without a trace, and the errors of doing so. Must not: write.
 
 use super::agent::Agent;
+use super::lines::{Lines, looks_whole, whole_objects, without_nuls};
+use segno_model::line::readable_json;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -51,6 +53,14 @@ pub enum ForeignError {
         /// The file.
         path: PathBuf,
     },
+    /// It holds nothing, or is nothing that could hold a session.
+    #[error("{path} is no session: {why}")]
+    Nothing {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// It needs another file, which is not there.
     #[error("{path} needs {needs}, which is not there")]
     Incomplete {
@@ -71,6 +81,22 @@ impl ForeignError {
     pub(super) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io { path: path.to_owned(), source }
     }
+
+    /// The file, folder or database that it is about; none where it is about an agent.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            #[cfg(feature = "catalog")]
+            Self::Database { path, .. } => Some(path),
+            Self::Io { path, .. }
+            | Self::SessionsLost { path, .. }
+            | Self::NoTurns { path, .. }
+            | Self::NotRecognised { path }
+            | Self::Nothing { path, .. }
+            | Self::Incomplete { path, .. } => Some(path),
+            Self::Unsupported { .. } => None,
+        }
+    }
 }
 
 /// Opens a file for reading so that its access time stays as it is, where the system allows that. What
@@ -87,7 +113,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 pub(super) struct Head<'a> {
     /// Where it is. May be a folder; then there are no bytes.
     pub(super) path: &'a Path,
-    /// Up to 64 KiB.
+    /// Up to 64 KiB, or the first whole lines behind them: [`ask`].
     pub(super) bytes: &'a [u8],
 }
 
@@ -115,4 +141,46 @@ pub(super) fn head(path: &Path) -> Result<(Metadata, Vec<u8>), ForeignError> {
         open(path).map_err(fail)?.take(64 << 10).read_to_end(&mut bytes).map_err(fail)?;
     }
     Ok((meta, bytes))
+}
+
+/// Asks about the beginning of a file or folder, and where that tells nothing, about the first whole lines: a file
+/// may begin with a line that is longer than what is looked at first, or with what an interrupted write left.
+pub(super) fn ask<T>(
+    path: &Path,
+    about: impl Fn(&Head<'_>) -> Option<T>,
+) -> Result<(Metadata, Option<T>), ForeignError> {
+    let (meta, bytes) = head(path)?;
+    let mut told = about(&Head { path, bytes: &bytes });
+    if told.is_none() && !bytes.is_empty() {
+        let file = open(path).map_err(|e| ForeignError::io(path, e))?;
+        let bytes = first_whole_lines(file, path)?;
+        told = about(&Head { path, bytes: &bytes });
+    }
+    Ok((meta, told))
+}
+
+/// The first lines of a stream that are JSON from end to end, without the NUL bytes around them. What was torn is
+/// passed over.
+pub(super) fn first_whole_lines(input: impl Read, path: &Path) -> Result<Vec<u8>, ForeignError> {
+    /// No more of a file is read, whatever it is; a line can be long.
+    const LOOKED_AT: u64 = 64 << 20;
+    /// With so many lines, or bytes of them, it is known what the file is.
+    const LINES: usize = 64;
+    const BYTES: usize = 1 << 20;
+    let mut lines = Lines::new(input.take(LOOKED_AT), path);
+    let (mut found, mut count) = (Vec::new(), 0);
+    while count < LINES
+        && found.len() < BYTES
+        && let Some(line) = lines.next_raw()?
+    {
+        let bytes = without_nuls(line.bytes).trim_ascii();
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+        let text = readable_json(bytes);
+        if looks_whole(&text) && whole_objects(&text).1 == 0 {
+            found.extend_from_slice(text.as_bytes());
+            found.push(b'\n');
+            count += 1;
+        }
+    }
+    Ok(found)
 }

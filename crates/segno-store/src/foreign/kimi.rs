@@ -43,8 +43,8 @@ const COMPACTED: &str = "Previous context has been compacted";
 pub(super) fn recognises(head: &Head<'_>) -> bool {
     if head.bytes.is_empty() {
         let path = head.path.join(CONTEXT);
-        return input::head(&path)
-            .is_ok_and(|(_, bytes)| is_ours(&Head { path: &path, bytes: &bytes }));
+        return input::ask(&path, |head| is_ours(head).then_some(()))
+            .is_ok_and(|(_, ours)| ours.is_some());
     }
     is_ours(head)
 }

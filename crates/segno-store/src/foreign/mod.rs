@@ -163,13 +163,36 @@ pub fn subagents(session: &Located) -> Result<Vec<Located>, ForeignError> {
 /// # Errors
 /// When it cannot be read, or is nobody's.
 pub fn recognise(path: &Path) -> Result<Located, ForeignError> {
-    let (meta, bytes) = input::head(path)?;
-    let head = Head { path, bytes: &bytes };
     // Qwen's rows look like Claude's and Ink's like pi's, but for what only they have.
-    let order = [Agent::Qwen, Agent::Ink].into_iter().chain(Agent::ALL);
-    let agent = order.into_iter().find(|agent| recognises(*agent, &head));
-    let agent = agent.ok_or_else(|| ForeignError::NotRecognised { path: path.to_owned() })?;
-    Ok(Located::file(agent, path.to_owned(), &meta))
+    let order = || [Agent::Qwen, Agent::Ink].into_iter().chain(Agent::ALL);
+    let whose = |head: &Head<'_>| order().find(|agent| recognises(*agent, head));
+    let (meta, agent) = input::ask(path, whose)?;
+    let nothing = |why| ForeignError::Nothing { path: path.to_owned(), why };
+    match agent {
+        Some(agent) => Ok(Located::file(agent, path.to_owned(), &meta)),
+        None if !meta.is_file() && !meta.is_dir() => Err(nothing("it is no regular file")),
+        None if meta.is_file() && meta.len() == 0 => Err(nothing("it is empty")),
+        None => Err(ForeignError::NotRecognised { path: path.to_owned() }),
+    }
+}
+
+/// The same with what the place tells: a file in which nothing is recognised is still its agent's where it lies
+/// where that keeps its sessions.
+///
+/// # Errors
+/// When it cannot be read, or is nobody's.
+pub fn recognise_among(path: &Path, roots: &Roots) -> Result<Located, ForeignError> {
+    let error = match recognise(path) {
+        Err(error @ (ForeignError::NotRecognised { .. } | ForeignError::Nothing { .. })) => error,
+        found => return found,
+    };
+    let Ok(real) = path.canonicalize() else { return Err(error) };
+    let is_it = |other: &Located| {
+        other.key.is_none()
+            && (other.path == path || other.path.canonicalize().is_ok_and(|other| other == real))
+    };
+    let found = locate(roots).0.into_iter().find(is_it);
+    found.map(|found| Located { path: path.to_owned(), ..found }).ok_or(error)
 }
 
 fn recognises(agent: Agent, head: &Head<'_>) -> bool {

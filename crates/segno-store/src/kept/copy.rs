@@ -42,6 +42,8 @@ pub(super) struct Source<F> {
     file: F,
     bytes: u64,
     stamp: (u64, i64, u64),
+    /// When it was changed last, in ns since 1970; the copy says the same.
+    pub(super) modified_ns: i64,
 }
 
 /// Opens the original, if it can have changed.
@@ -64,7 +66,8 @@ pub(super) fn look<D: Disk>(
     if unchanged {
         return Ok(Look::Unchanged);
     }
-    Ok(Look::Changed(Source { file, bytes: meta.len, stamp }))
+    let modified_ns = meta.modified_ns;
+    Ok(Look::Changed(Source { file, bytes: meta.len, stamp, modified_ns }))
 }
 
 /// How the original was when it was opened; none if it is another one by now, so that it is compared again.
@@ -92,7 +95,7 @@ pub(super) fn grow<D: Disk>(
     let file = match disk.open_append(copy) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound => {
-            let (temp, _) = TempFile::copy(disk, dir, &source.file, (0, source.bytes))?;
+            let temp = whole(disk, dir, source)?;
             temp.link_as(name)?;
             return Ok(Some((Copied::New(source.bytes), source.bytes)));
         }
@@ -106,13 +109,35 @@ pub(super) fn grow<D: Disk>(
         return Ok(None);
     }
     let fail = |e| write_error("writing", copy, e);
-    append(&file, &source.file, kept, source.bytes).map_err(fail)?;
+    if let Err(error) = append(&file, &source.file, kept, source.bytes) {
+        // What came of it is of no use, and may be in the way of another session. If it stays, the next run goes
+        // on behind it.
+        let _ = file.truncate(kept);
+        return Err(fail(error));
+    }
+    date(disk, copy, source);
     // Also when nothing was appended: an earlier process may have died before it came to this.
     file.sync_data().map_err(fail)?;
     sync_dir(disk, dir)?;
     let grown = source.bytes - kept;
     let copied = if grown == 0 { Copied::Unchanged } else { Copied::Grown(grown) };
     Ok(Some((copied, source.bytes)))
+}
+
+/// All of the original in a file that has no name of its own yet.
+fn whole<'a, D: Disk>(
+    disk: &'a D,
+    dir: &'a Path,
+    source: &Source<D::File>,
+) -> Result<TempFile<'a, D>, StoreError> {
+    let (temp, _) = TempFile::copy(disk, dir, &source.file, (0, source.bytes))?;
+    date(disk, temp.path(), source);
+    Ok(temp)
+}
+
+/// Gives a copy its original's time. Without it, it is a copy all the same.
+fn date<D: Disk>(disk: &D, copy: &Path, source: &Source<D::File>) {
+    let _ = disk.set_modified(copy, source.modified_ns);
 }
 
 /// Whether all of the copy is what the original begins with.
@@ -156,7 +181,7 @@ pub(super) fn rewrite<D: Disk>(
     let (Some(dir), Some(name)) = (copy.parent(), copy.file_name().and_then(|n| n.to_str())) else {
         return Err(StoreError::refused("a copy has no name"));
     };
-    let (temp, _) = TempFile::copy(disk, dir, &source.file, (0, source.bytes))?;
+    let temp = whole(disk, dir, source)?;
     let numbers = entries(disk, versions)?.into_iter().filter_map(|e| e.name.parse::<u64>().ok());
     let version = versions.join(format!("{:06}", numbers.max().unwrap_or(0) + 1));
     match disk.hard_link(copy, &version) {
@@ -181,7 +206,7 @@ pub(super) fn replace<D: Disk>(
     let (Some(dir), Some(name)) = (copy.parent(), copy.file_name().and_then(|n| n.to_str())) else {
         return Err(StoreError::refused("a copy has no name"));
     };
-    let (temp, _) = TempFile::copy(disk, dir, &source.file, (0, source.bytes))?;
+    let temp = whole(disk, dir, source)?;
     temp.replace(name)?;
     Ok((Copied::Grown(source.bytes), source.bytes))
 }

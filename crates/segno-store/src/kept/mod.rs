@@ -153,7 +153,7 @@ pub struct Keeper<D: Disk> {
 
 impl<D: Disk> Keeper<D> {
     /// Keeps a session whose originals are these files, the session's own first. One file that cannot be
-    /// taken is told, and holds up no other.
+    /// taken is told, and holds up no other; one for which there is no room is an error when all were tried.
     ///
     /// # Errors
     /// When nothing can be written.
@@ -165,8 +165,9 @@ impl<D: Disk> Keeper<D> {
     ) -> Result<Taken, StoreError> {
         let mut taken = Taken::default();
         let mut kept = Vec::new();
+        let mut full = None;
         for original in files {
-            match self.file(original, original, Changed::Versioned) {
+            match self.file(original, original, (Changed::Versioned, None)) {
                 Ok(Some(copied)) => {
                     taken.count(copied);
                     kept.push(original.clone());
@@ -174,8 +175,13 @@ impl<D: Disk> Keeper<D> {
                 // It went between being listed and being read; a copy of it stays.
                 Ok(None) if self.index.file(original).is_some() => kept.push(original.clone()),
                 Ok(None) => {}
-                Err(error @ (StoreError::NoRoom(_) | StoreError::ReadOnly(_))) => {
-                    return Err(error);
+                Err(error @ StoreError::ReadOnly(_)) => return Err(error),
+                Err(error @ StoreError::NoRoom(_)) => {
+                    // What is kept of it stays kept.
+                    if self.index.file(original).is_some() {
+                        kept.push(original.clone());
+                    }
+                    full = Some(error);
                 }
                 Err(error) => taken.trouble.push(error.to_string()),
             }
@@ -184,7 +190,7 @@ impl<D: Disk> Keeper<D> {
             let copy = mirrored(main).unwrap_or_default();
             self.note(session, copy, kept, at)?;
         }
-        Ok(taken)
+        full.map_or(Ok(taken), Err)
     }
 
     /// Keeps a session out of a database: `rows` is a small database with its rows alone, which was made for
@@ -202,7 +208,8 @@ impl<D: Disk> Keeper<D> {
         let mut taken = Taken::default();
         let original = rows_path(session);
         let changed = if lost { Changed::Versioned } else { Changed::Replaced };
-        match self.file(rows, &original, changed) {
+        let modified = Some(session.stamp.modified_ns).filter(|ns| *ns > 0);
+        match self.file(rows, &original, (changed, modified)) {
             Ok(copied) => taken.count(copied.unwrap_or(Copied::Unchanged)),
             Err(error @ (StoreError::NoRoom(_) | StoreError::ReadOnly(_))) => return Err(error),
             Err(error) => taken.trouble.push(error.to_string()),
@@ -245,12 +252,12 @@ impl<D: Disk> Keeper<D> {
         Ok(dir.join("rows.sqlite"))
     }
 
-    /// Takes one file; none if it is not there.
+    /// Takes one file; none if it is not there. What was made for this does not say when it was `modified`.
     fn file(
         &mut self,
         from: &Path,
         original: &Path,
-        changed: Changed,
+        (changed, modified): (Changed, Option<i64>),
     ) -> Result<Option<Copied>, StoreError> {
         let Some(below) = mirrored(original) else {
             let path = original.display();
@@ -263,7 +270,10 @@ impl<D: Disk> Keeper<D> {
         let source = match copy::look(&self.disk, from, &copy, known)? {
             copy::Look::Gone => return Ok(None),
             copy::Look::Unchanged => return Ok(Some(Copied::Unchanged)),
-            copy::Look::Changed(source) => source,
+            copy::Look::Changed(mut source) => {
+                source.modified_ns = modified.unwrap_or(source.modified_ns);
+                source
+            }
         };
         self.make(&dir)?;
         let versions = self.place.versions().join(&below);

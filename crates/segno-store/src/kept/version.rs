@@ -21,7 +21,7 @@ pub struct Version {
     pub path: PathBuf,
     /// How long it is.
     pub bytes: u64,
-    /// When something was added to it last.
+    /// When its original was changed last.
     pub at: Timestamp,
 }
 

@@ -22,23 +22,14 @@ impl Plan {
     /// # Errors
     /// When the file does not lie in such a folder, or cannot be written.
     pub fn install(&self, roots: &Roots) -> Result<Placed, RescueError> {
-        let unplaced = |why: &str| RescueError::Unplaced { why: why.to_owned() };
-        let named = subagent(self.agent, &self.path);
-        let is_subagent = named.is_some();
-        let Some(from) = named.or_else(|| self.id.clone()).filter(|id| !id.is_empty()) else {
-            return Err(unplaced("the session does not say its id"));
-        };
-        let Some(found) = found(&self.path, self.agent, roots) else {
-            return Err(unplaced("the file does not lie where its agent keeps sessions"));
-        };
+        let (from, found) = self.beside(roots)?;
+        let is_subagent = subagent(self.agent, &self.path).is_some();
         let mut to = self.new_id(&from)?;
         if is_subagent {
             // As its agent makes them: 17 digits.
             to = to.chars().filter(char::is_ascii_hexdigit).take(17).collect();
         }
-        let name = new_name(self.agent, &self.path, &to);
-        let name =
-            name.ok_or_else(|| unplaced("its agent keeps a session in a folder, not in a file"))?;
+        let name = new_name(self.agent, &self.path, &to).ok_or_else(in_a_folder)?;
         let path = found.path.parent().unwrap_or(Path::new(".")).join(name);
         let rename = Rename { from, to };
         if is_subagent {
@@ -47,6 +38,35 @@ impl Plan {
             take_along(&found, &path, &rename)?;
         }
         self.to_new_file_as(&path, Some(&rename))
+    }
+
+    /// Whether the file is packed: then nothing can take its place.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        self.is_packed
+    }
+
+    /// Whether [`Self::install`] has a place for a copy.
+    #[must_use]
+    pub fn has_place(&self, roots: &Roots) -> bool {
+        self.beside(roots).is_ok()
+    }
+
+    /// The session's id, and the session as its agent finds it, beside which a copy can be.
+    fn beside(&self, roots: &Roots) -> Result<(String, Located), RescueError> {
+        let unplaced = |why: &str| RescueError::Unplaced { why: why.to_owned() };
+        let named = subagent(self.agent, &self.path).or_else(|| self.id.clone());
+        let Some(from) = named.filter(|id| !id.is_empty()) else {
+            return Err(unplaced("the session does not say its id"));
+        };
+        // An id of the usual length.
+        if new_name(self.agent, &self.path, &uuid::Uuid::nil().to_string()).is_none() {
+            return Err(in_a_folder());
+        }
+        let found = found(&self.path, self.agent, roots);
+        let found = found
+            .ok_or_else(|| unplaced("the file does not lie where its agent keeps sessions"))?;
+        Ok((from, found))
     }
 
     /// Sessions that name lines and bytes of this file: forks of Codex's begin with a reference, not with a copy.
@@ -85,6 +105,11 @@ impl Plan {
         };
         Ok(id.to_string())
     }
+}
+
+fn in_a_folder() -> RescueError {
+    let why = "its agent keeps a session in a folder, or under a name of another kind";
+    RescueError::Unplaced { why: why.to_owned() }
 }
 
 /// What is written, as a hash.

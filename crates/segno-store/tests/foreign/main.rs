@@ -2,6 +2,7 @@
 
 mod scene;
 
+mod beginnings;
 mod bent;
 mod claude;
 mod codex;

@@ -8,11 +8,11 @@ use crate::args::{KeepArgs, quoted};
 use crate::error::{CliError, ExitCode};
 use crate::others::{Other, Target};
 use crate::terminal::{Screen, Text, Tone, clean};
-use segno_store::RealDisk;
 use segno_store::convert::File;
 use segno_store::foreign::Agent;
-use segno_store::install::{InstallError, Installed, install};
+use segno_store::install::{InstallError, Installed, put_back};
 use segno_store::kept::Kept;
+use segno_store::{Disk as _, RealDisk};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,14 @@ impl Fate {
     }
 }
 
+/// A file and what became of it.
+struct Restored {
+    path: PathBuf,
+    fate: Fate,
+    /// The version that was taken because what was kept last holds nothing.
+    version: Option<u64>,
+}
+
 pub(super) async fn restore(
     args: &KeepArgs,
     place: &Workplace,
@@ -52,7 +60,7 @@ pub(super) async fn restore(
         return Err(CliError::usage("-o names a file for one version of one session.")
             .next("Give one SESSION, one --version and -o FILE."));
     }
-    let mut fates: Vec<(PathBuf, Fate)> = Vec::new();
+    let mut fates: Vec<Restored> = Vec::new();
     let mut hints = Vec::new();
     for (query, kept) in &sessions {
         let chosen = versions::chosen(&args.version, query, kept, place)?;
@@ -63,17 +71,20 @@ pub(super) async fn restore(
                 // It asks for a new file, whatever is in the one that is there.
                 _ => Fate::Taken,
             };
-            fates.push((target, fate));
+            fates.push(Restored { path: target, fate, version: None });
             continue;
         }
         for original in files(kept, place)? {
             let version = chosen.iter().find(|version| version.original == original);
-            let copy = match version {
-                Some(version) => version.path.clone(),
-                None => place.stores.files.kept_copy(&original).unwrap_or_default(),
+            let copy = place.stores.files.kept_copy(&original).unwrap_or_default();
+            let fuller = match version {
+                Some(_) => None,
+                None => versions::fuller(kept, &original, &copy, place)?,
             };
+            let copy = version.or(fuller.as_ref()).map_or(copy, |version| version.path.clone());
             let fate = one(&copy, &original)?;
-            fates.push((original, fate));
+            let version = fuller.map(|version| version.number);
+            fates.push(Restored { path: original, fate, version });
         }
         if chosen.is_empty() {
             hints.extend(versions::hint(query, kept, place)?);
@@ -82,18 +93,13 @@ pub(super) async fn restore(
     Ok(tell(args, &fates, &hints, screen))
 }
 
-fn tell(
-    args: &KeepArgs,
-    fates: &[(PathBuf, Fate)],
-    hints: &[String],
-    screen: &mut Screen,
-) -> ExitCode {
-    let taken = fates.iter().any(|(_, fate)| *fate == Fate::Taken);
+fn tell(args: &KeepArgs, fates: &[Restored], hints: &[String], screen: &mut Screen) -> ExitCode {
+    let taken = fates.iter().any(|one| one.fate == Fate::Taken);
     if args.json {
-        let file = |(path, fate): &(PathBuf, Fate)| json!({ "path": path, "outcome": fate.word() });
+        let file = |one: &Restored| json!({ "path": one.path, "outcome": one.fate.word(), "version": one.version });
         screen.json(&json!({ "version": 1, "files": fates.iter().map(file).collect::<Vec<_>>() }));
     } else {
-        for (path, fate) in fates {
+        for Restored { path, fate, version } in fates {
             let (tone, text) = match fate {
                 Fate::Restored => (Tone::Good, "is back"),
                 Fate::Written => (Tone::Good, "is written"),
@@ -101,7 +107,13 @@ fn tell(
                 Fate::Taken => (Tone::Warning, "is something else now, and stays"),
             };
             let path = clean::line(&path.display().to_string());
-            screen.line(Text::line(tone, &format!("{path} {text}")));
+            let earlier = match (version, fate) {
+                (Some(number), Fate::Restored | Fate::There) => {
+                    format!(": version {number}, as what was kept last holds nothing")
+                }
+                _ => String::new(),
+            };
+            screen.line(Text::line(tone, &format!("{path} {text}{earlier}")));
         }
         for hint in hints {
             screen.line(Text::line(Tone::Dim, hint));
@@ -142,8 +154,9 @@ async fn kept(args: &KeepArgs, place: &Workplace) -> Result<Vec<(String, Kept)>,
 
 fn of_session<'a>(session: &Other, all: &'a [Kept]) -> Option<&'a Kept> {
     let row = &session.row;
+    let original = session.kept.as_ref().map(|mark| &mark.original);
     all.iter().find(|kept| {
-        let same = kept.path == row.path || kept.copy == row.path;
+        let same = kept.path == row.path || Some(&kept.path) == original;
         kept.agent == row.agent && kept.key == row.key && same
     })
 }
@@ -167,11 +180,13 @@ fn by_name<'a>(query: &str, all: &'a [Kept], here: &Path) -> Option<&'a Kept> {
 /// agent finds nothing before all is there.
 fn files(kept: &Kept, place: &Workplace) -> Result<Vec<PathBuf>, CliError> {
     if kept.is_rows() {
+        let fuller = versions::fuller(kept, &kept.files[0], &kept.copy, place)?;
+        let copy = fuller.map_or_else(|| kept.copy.clone(), |version| version.path);
         let id = kept.id.as_ref().or(kept.key.as_ref()).cloned().unwrap_or_default();
         return Err(CliError::failed(
             "It was a session in a database, and a database is never written.",
         )
-        .because(format!("its rows are kept in {}", kept.copy.display()))
+        .because(format!("its rows are kept in {}", copy.display()))
         .next(format!("Go on with it here: `segno resume {}:{id} --here`.", kept.agent.id())));
     }
     let all = place.stores.files.kept()?;
@@ -205,7 +220,8 @@ fn one(copy: &Path, target: &Path) -> Result<Fate, CliError> {
         }
     }
     let below = target.strip_prefix("/").unwrap_or(target).to_owned();
-    match install(&RealDisk, Path::new("/"), &[File { path: below, bytes }], "") {
+    let modified = RealDisk.meta(copy).map_err(failed)?.modified_ns;
+    match put_back(&RealDisk, Path::new("/"), File { path: below, bytes }, modified) {
         Ok(Installed::New(_)) => Ok(Fate::Restored),
         Ok(Installed::Before(_)) | Err(InstallError::Taken(_)) => Ok(Fate::Taken),
         Err(InstallError::Store(error)) => Err(error.into()),

@@ -5,6 +5,7 @@
 use crate::args::{KeepArgs, quoted};
 use crate::commands::Workplace;
 use crate::error::{CliError, ExitCode};
+use crate::others;
 use crate::terminal::table::{Column, Table, plural, size};
 use crate::terminal::{Screen, Text, Tone};
 use segno_store::kept::{Kept, Version};
@@ -138,6 +139,27 @@ fn is_called(named: &Named, word: &str) -> bool {
             named.word.rsplit_once(':').map(|(known, _)| known) == Some(name)
                 || (name.contains('/') && named.version.original.ends_with(name))
         }
+}
+
+/// The version that is put back where what was kept last of a file holds nothing: the newest that does.
+pub(super) fn fuller(
+    kept: &Kept,
+    original: &Path,
+    copy: &Path,
+    place: &Workplace,
+) -> Result<Option<Version>, CliError> {
+    let files = &place.stores.files;
+    if kept.files.first().is_some_and(|own| own == original) {
+        if others::says_something(kept, copy) {
+            return Ok(None);
+        }
+        return Ok(others::versions(files, kept).pop().map(|(version, _)| version));
+    }
+    if std::fs::metadata(copy).is_ok_and(|meta| meta.len() > 0) {
+        return Ok(None);
+    }
+    let mut all = files.kept_versions(kept)?.into_iter();
+    Ok(all.rfind(|version| version.original == original && version.bytes > 0))
 }
 
 /// That there is more than what was put back.

@@ -63,7 +63,7 @@ pub(super) fn repair(
         show(session, &plans, screen);
     }
     if matches!(to, To::Nowhere) || (args.json && !args.yes) {
-        say_how(session, &plans, args, screen);
+        say_how(session, &plans, args, place, screen);
         return Ok(ExitCode::Damaged);
     }
     screen.flush();
@@ -80,7 +80,7 @@ pub(super) fn repair(
 fn is_copy(session: &Other, place: &Workplace) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let copies = place.stores.files.root().join("kept");
-    session.is_gone() || real(&session.row.path).starts_with(real(&copies))
+    session.is_copy() || real(&session.row.path).starts_with(real(&copies))
 }
 
 /// What is kept of a session stays as it was, and its agent does not look for it there.
@@ -217,26 +217,36 @@ fn continue_with(change: &Change, screen: &mut Screen) {
 }
 
 /// Says with which words it would be done.
-fn say_how(session: &Other, plans: &[Plan], args: &RepairArgs, screen: &mut Screen) {
+fn say_how(
+    session: &Other,
+    plans: &[Plan],
+    args: &RepairArgs,
+    place: &Workplace,
+    screen: &mut Screen,
+) {
     if args.json {
         return report(session, plans, &[], None, screen);
     }
     let named = quoted(&args.session);
-    if session.is_gone() {
+    if session.is_copy() {
         let words = format!("next: segno keep --restore {}", quoted(&session.word()));
         let text = Text::line(Tone::Plain, &words);
         screen.line(text.with(Tone::Dim, "  puts the file back, which can be repaired then"));
         let text = Text::line(Tone::Plain, &format!("next: segno repair {named} -o FILE"));
         return screen.line(text.with(Tone::Dim, "  a new file"));
     }
-    for (words, what) in [
-        (format!("segno repair {named} --install"), "a copy that its agent finds, under a new id"),
-        (
-            format!("segno repair {named} --in-place"),
-            "in place of the file, which is kept beside it",
-        ),
-        (format!("segno repair {named} -o FILE"), "a new file"),
-    ] {
+    let roots = roots(&place.stores.home);
+    // Only what would not be refused.
+    let has_place = plans.iter().all(|plan| plan.has_place(&roots));
+    let is_packed = plans.iter().any(|plan| plan.is_packed() && !plan.is_empty());
+    let ways = [
+        (has_place, "--install", "a copy that its agent finds, under a new id"),
+        (!is_packed, "--in-place", "in place of the file, which is kept beside it"),
+        (plans.len() < 2, "-o FILE", "a new file"),
+        (plans.len() > 1, "-o FOLDER", "new files in a new folder"),
+    ];
+    for (_, how, what) in ways.into_iter().filter(|(works, ..)| *works) {
+        let words = format!("segno repair {named} {how}");
         let text = Text::line(Tone::Plain, &format!("next: {words}"));
         screen.line(text.with(Tone::Dim, &format!("  {what}")));
     }

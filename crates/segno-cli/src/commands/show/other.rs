@@ -63,8 +63,10 @@ fn heading(session: &Other) -> Vec<Text> {
             about = format!("{about}  {part}");
         }
     }
-    let title = session.title().unwrap_or("(nothing was said)");
-    let mut out = vec![Text::line(Tone::Dim, &about), Text::line(Tone::Strong, title)];
+    let mut out = vec![Text::line(Tone::Dim, &about)];
+    // What was said in one that cannot be read is not known.
+    let title = session.title().or(row.readable.then_some("(nothing was said)"));
+    out.extend(title.map(|title| Text::line(Tone::Strong, title)));
     if let Some(parent) = &row.parent {
         out.push(Text::line(Tone::Dim, &format!("a subagent of {}:{parent}", row.agent.id())));
     }

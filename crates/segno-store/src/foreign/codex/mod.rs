@@ -35,7 +35,7 @@ pub(crate) mod unpack;
 pub(crate) use item::SUMMARY;
 
 use super::emitter::Emitter;
-use super::input::{ForeignError, Head};
+use super::input::{ForeignError, Head, first_whole_lines};
 use super::item::{Fact, Origin};
 use super::lines::Lines;
 use super::live::Running;
@@ -52,7 +52,11 @@ pub(super) fn recognises(head: &Head<'_>) -> bool {
         let mut bytes = Vec::new();
         let unpacked = unpack::open(head.path)
             .and_then(|(input, _)| input.take(64 << 10).read_to_end(&mut bytes));
-        return unpacked.is_ok() && recognises(&Head { path: head.path, bytes: &bytes });
+        let is_ours = |bytes: &[u8]| recognises(&Head { path: head.path, bytes });
+        return unpacked.is_ok() && is_ours(&bytes)
+            || unpack::open(head.path).is_ok_and(|(input, _)| {
+                first_whole_lines(input, head.path).is_ok_and(|b| is_ours(&b))
+            });
     }
     head.objects().take(8).any(|object| is_row(&object)) || begins_with_header(head.bytes)
 }
