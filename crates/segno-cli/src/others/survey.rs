@@ -147,8 +147,12 @@ impl Survey {
             Some(_) => databases.contains(row.path.as_path()),
             None => row.path.symlink_metadata().is_err_and(|e| e.kind() == ErrorKind::NotFound),
         };
+        let is_kept = |row: &ForeignRow| {
+            self.kept.contains_key(&(row.agent, row.path.clone(), row.key.clone()))
+        };
         let is_lost = |row: &ForeignRow| {
             row.parent.is_none()
+                && !is_kept(row)
                 && !ids.contains(&(row.agent, row.id.as_str()))
                 && !row.path.starts_with(&self.copies)
                 && is_missing(row)

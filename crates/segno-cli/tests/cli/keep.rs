@@ -370,6 +370,26 @@ fn a_session_that_was_emptied_before_it_went_is_what_it_was() {
     assert_eq!(fs::read(&file).unwrap(), whole);
 }
 
+/// An empty file says no id but its name's: what is kept of it is no other session that is gone.
+#[test]
+fn a_session_under_another_name_is_not_told_as_lost_when_it_is_kept() {
+    let (machine, file) = with_session();
+    let odd = file.with_file_name("odd.jsonl");
+    fs::rename(&file, &odd).unwrap();
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    fs::write(&odd, "").unwrap();
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    machine.out(&["list", "--all"]);
+    fs::remove_file(&odd).unwrap();
+    let listed = machine.run(&["list", "--all", "--json"]).json();
+    assert_eq!(field(listed["sessions"].as_array().unwrap(), "original_gone"), ["true"]);
+    assert!(listed["gone"].as_array().unwrap().is_empty(), "{listed}");
+    for word in [ID, "claude:odd"] {
+        let restored = machine.run(&["keep", "--restore", word]);
+        assert_eq!(restored.code, 0, "{word}: {restored:?}");
+    }
+}
+
 /// The same where the rows of a session went one by one.
 #[test]
 fn a_session_whose_rows_went_one_by_one_is_what_it_was() {
