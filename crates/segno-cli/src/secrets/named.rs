@@ -1,30 +1,33 @@
 //! Values that a name in front of them gives away: `FOO_TOKEN=…`, `"password": "…"`, `--api-key …`.
 //!
-//! Responsible for: which names say so, where the value is, and whether it looks like one that is in use.
-//! Must not: take a placeholder, a word of a program or a number for a secret.
+//! Responsible for: which names say so, and where the value is. Must not: judge the value, or look at more of it
+//! than it takes to judge it unless it is a secret.
 
+use super::judge::{Promise, Style, is_mixed, is_placeholder, looks_used};
+use super::makers::Alphabet;
+use super::scan::{JUDGED, has, in_bare, is_blank, line_before, run, span};
 use std::ops::Range;
 
-/// What a name promises, and so what its value may look like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Promise {
-    /// People choose it.
-    Password,
-    /// The same, by a name that is also a verb (`ALL_PASS=yes`).
-    Pass,
-    /// Machines made it.
-    Token,
-}
+/// Names are not longer.
+const NAME: usize = 64;
 
 /// How names end that promise a secret, without case and separators. A longer one stands before a shorter
 /// one.
 const NAMES: &[(&str, Promise)] = &[
     ("password", Promise::Password),
     ("passwd", Promise::Password),
+    ("passwort", Promise::Password),
     ("passphrase", Promise::Password),
+    ("passcode", Promise::Password),
     ("pgpass", Promise::Password),
+    ("sshpass", Promise::Password),
+    ("storepass", Promise::Password),
+    ("keypass", Promise::Password),
+    ("requirepass", Promise::Password),
     ("mysqlpwd", Promise::Password),
     ("pass", Promise::Pass),
+    ("pwd", Promise::Pass),
+    ("psk", Promise::Pass),
     ("apikey", Promise::Token),
     ("apitoken", Promise::Token),
     ("accesskey", Promise::Token),
@@ -43,26 +46,87 @@ const NAMES: &[(&str, Promise)] = &[
     ("auth", Promise::Token),
 ];
 
-/// How the value is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Style {
-    /// `NAME=value` in capitals, as in the environment: there is no program text in it.
-    Environment,
-    /// In quotes.
-    Quoted,
-    /// Behind a space, as an argument of a command.
-    Argument,
-    /// Anything else.
+/// Where a value begins, and what ends it.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    from: usize,
+    style: Style,
+    ends: Ends,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Ends {
+    /// Where a value without quotes ends.
     Bare,
+    /// With this quote; the value may hold escaped ones.
+    Quote(u8),
+    /// With this quote, which is escaped itself.
+    EscapedQuote(u8),
+    /// With the next tag.
+    Tag,
+}
+
+impl Place {
+    /// The value, or so much of it.
+    fn range(self, text: &str, most: usize) -> Range<usize> {
+        let length = match self.ends {
+            Ends::Bare => span(text, self.from, most, in_bare),
+            Ends::Tag => span(text, self.from, most, |b| b != b'<' && b != b'\n'),
+            Ends::EscapedQuote(quote) => {
+                span(text, self.from, most, |b| b != quote && b != b'\n' && b != b'\\')
+            }
+            Ends::Quote(quote) => {
+                let mut escaped = false;
+                span(text, self.from, most, |b| {
+                    let inside = escaped || b != quote;
+                    escaped = !escaped && b == b'\\' && quote == b'"';
+                    inside && b != b'\n'
+                })
+            }
+        };
+        self.from..self.from + length
+    }
 }
 
 /// A secret behind a name that begins here.
 pub(super) fn assigned(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    let name_len = name_length(text, at);
-    let name = &text[at..at + name_len];
+    let length = name_length(text, at);
+    let name = &text[at..at + length];
+    let spoken = || name.eq_ignore_ascii_case("key") && is_kind_of_key(line_before(text, at));
+    let promise = promise(name).or_else(|| spoken().then_some(Promise::Token))?;
+    if let Some(value) = block(text, at + length) {
+        return Some((value, label(promise)));
+    }
+    let place = value(text, at, length)?;
+    let judged = place.range(text, JUDGED);
+    let used = looks_used(&text[judged], promise, place.style);
+    used.then(|| (wrapped(text, place.range(text, usize::MAX)), label(promise)))
+}
+
+/// Whether this, in front of `key`, says which one, as in `API key: …`.
+fn is_kind_of_key(before: &str) -> bool {
+    let word = before.strip_suffix(' ').and_then(|before| before.rsplit([' ', '*', '"']).next());
+    let kinds = ["api", "secret", "access", "private", "signing", "encryption"];
+    word.is_some_and(|word| kinds.iter().any(|kind| word.eq_ignore_ascii_case(kind)))
+}
+
+/// What a string is by its name: in JSON, both are known for sure.
+pub(super) fn keyed(name: &str, value: &str) -> Option<&'static str> {
+    judged(name, value, Style::Quoted)
+}
+
+/// What a string is that stands behind another one in a list, as in `["X-Auth-Token", "…"]`.
+pub(super) fn beside(name: &str, value: &str) -> Option<&'static str> {
+    judged(name, value, Style::Beside)
+}
+
+fn judged(name: &str, value: &str, style: Style) -> Option<&'static str> {
+    if name_length(name, 0) != name.len() {
+        return None;
+    }
     let promise = promise(name)?;
-    let (value, style) = value(text, at, name_len)?;
-    looks_used(&text[value.clone()], promise, style).then_some((value, label(promise)))
+    let some = span(value, 0, JUDGED, |_| true);
+    looks_used(&value[..some], promise, style).then(|| label(promise))
 }
 
 fn label(promise: Promise) -> &'static str {
@@ -73,24 +137,31 @@ fn label(promise: Promise) -> &'static str {
 }
 
 fn name_length(text: &str, at: usize) -> usize {
-    let of_name = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_' || *b == b'-';
-    let bytes = text.as_bytes().get(at..).unwrap_or_default();
-    bytes.iter().take(64).take_while(|b| of_name(b)).count()
+    run(text, at, Alphabet::Word, NAME)
 }
 
 fn promise(name: &str) -> Option<Promise> {
+    if name.len() > NAME {
+        return None;
+    }
     // A number behind it (`TOKEN_2`) changes nothing.
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_' || c == '-');
-    let plain: String =
-        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    let (word, promise) = NAMES.iter().find(|(word, _)| plain.ends_with(word))?;
+    let (word, promise) = NAMES.iter().find(|(word, _)| ends_with(name, word))?;
     // `auth` is the end of `oauth`, `pass` of `bypass`: they count only as words of their own.
     let whole = match *word {
-        "auth" => plain == "auth",
-        "pass" => is_last_word(name, "pass"),
+        "auth" => name.bytes().filter(u8::is_ascii_alphanumeric).count() == word.len(),
+        "pass" | "pwd" | "psk" => is_last_word(name, word),
         _ => true,
     };
     whole.then_some(*promise)
+}
+
+/// Whether a name ends so, without case and separators.
+fn ends_with(name: &str, word: &str) -> bool {
+    let mut letters = name.bytes().rev().filter(u8::is_ascii_alphanumeric);
+    word.bytes()
+        .rev()
+        .all(|b| letters.next().is_some_and(|letter| letter.to_ascii_lowercase() == b))
 }
 
 /// Whether a name's last word is this one: `pass`, `DB_PASS`, `db-pass`, `dbPass`.
@@ -110,43 +181,76 @@ pub(super) fn promises(name: &str) -> bool {
 }
 
 /// Where the value is: behind quotes of the name, a separator, spaces and the value's own quotes.
-fn value(text: &str, at: usize, name_len: usize) -> Option<(Range<usize>, Style)> {
+fn value(text: &str, at: usize, name_len: usize) -> Option<Place> {
     let end = at + name_len;
-    let rest = &text[end..];
-    if let Some(element) = rest.strip_prefix('>').filter(|_| text[..at].ends_with('<')) {
-        let len = element.find(['<', '\n']).unwrap_or(element.len());
-        return Some((end + 1..end + 1 + len, Style::Quoted));
+    if text[..at].ends_with('<') && text[end..].starts_with('>') {
+        return Some(Place { from: end + 1, style: Style::Quoted, ends: Ends::Tag });
     }
-    let gap = rest.find(|c: char| !" \t\"'\\:=]".contains(c)).unwrap_or(rest.len());
-    let between = &rest[..gap];
+    let gap = span(text, end, JUDGED, |b| b" \t\"'`\\:=]>|,".contains(&b));
+    let between = &text[end..end + gap];
     let from = end + gap;
-    // `map["token"] = …` says what it is; `map[token] = …` does not.
-    let index = between.find(']').is_some_and(|i| !between[..i].ends_with(['"', '\'']));
-    if between.contains("\"\"") || between.contains("''") || index {
+    let bare = |style| Some(Place { from, style, ends: Ends::Bare });
+    let core: String = between.chars().filter(|c| !" \t\\".contains(*c)).collect();
+    if core.is_empty() {
+        let style = if text[..at].ends_with('-') { Style::Argument } else { Style::Environment };
+        let says = style == Style::Argument || sets_variable(text, at);
+        return match between {
+            " " if says => bare(style),
+            // Columns.
+            _ if between.contains('\t') || between.contains("  ") => {
+                if is_in_capitals(&text[at..end]) { bare(Style::Beside) } else { None }
+            }
+            _ => None,
+        };
+    }
+    // A value that is empty, and an index: `map["token"] = …` says what it is; `map[token] = …` does not.
+    let index = core.find(']').is_some_and(|i| !core[..i].ends_with(['"', '\'']));
+    if core.contains("\"\"") || core.contains("''") || index {
         return None;
     }
-    let quoted = between.ends_with(['"', '\'']);
-    if !between.contains([':', '=']) {
-        let style = if text[..at].ends_with("--") { Style::Argument } else { Style::Environment };
-        let says = style == Style::Argument || sets_variable(text, at);
-        return (says && between == " ").then(|| (from..from + bare(text, from), style));
+    let separator = core.trim_matches(['"', '\'', '`', ']']);
+    let in_quotes = core.starts_with(['"', '\'']) && core.ends_with(['"', '\'']);
+    let style = match separator {
+        "|" if is_cell(line_before(text, at)) => Style::Beside,
+        "," if in_quotes => Style::Beside,
+        _ if separator.contains(['|', ',']) || !separator.contains([':', '=']) => return None,
+        _ if separator.contains('>') && !separator.contains("=>") => return None,
+        _ => assigned_style(&text[at..end], between),
+    };
+    match between.as_bytes().last() {
+        Some(quote @ (b'"' | b'\'')) => {
+            let escaped = between.as_bytes().iter().rev().nth(1) == Some(&b'\\');
+            let ends = if escaped { Ends::EscapedQuote(*quote) } else { Ends::Quote(*quote) };
+            Some(Place { from, style, ends })
+        }
+        _ => bare(style),
     }
-    if quoted {
-        let quote = if between.ends_with('"') { '"' } else { '\'' };
-        let body = &text[from..];
-        let len = body.find([quote, '\n', '\\']).unwrap_or(body.len());
-        return Some((from..from + len, Style::Quoted));
+}
+
+/// Whether what follows this on its line is a cell of a table: another one is in front, or nothing.
+fn is_cell(before: &str) -> bool {
+    let before = before.trim_end_matches([' ', '\t', '`']);
+    before.is_empty() || before.ends_with('|')
+}
+
+/// How a value behind a name, a separator and perhaps a quote is written.
+fn assigned_style(name: &str, between: &str) -> Style {
+    match between {
+        "=" if is_in_capitals(name) => Style::Environment,
+        "=\"" | "='" | "=\\\"" if is_in_capitals(name) => Style::QuotedEnvironment,
+        _ if between.ends_with(['"', '\'']) => Style::Quoted,
+        _ => Style::Bare,
     }
-    let capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let in_capitals = text[at..end].chars().all(capital);
-    let style = if in_capitals && between == "=" { Style::Environment } else { Style::Bare };
-    Some((from..from + bare(text, from), style))
+}
+
+fn is_in_capitals(name: &str) -> bool {
+    name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
 /// Whether a command that sets a variable of the environment stands in front of its name: `ENV` of a Dockerfile,
 /// `set -x` of fish, `setx`.
 fn sets_variable(text: &str, at: usize) -> bool {
-    let before = &text[line_start(text, at)..at];
+    let before = line_before(text, at);
     let fish = |word: &str| word.starts_with('-') && word.contains('x');
     match before.split_whitespace().collect::<Vec<_>>().as_slice() {
         [.., "ENV" | "setx"] => true,
@@ -155,111 +259,95 @@ fn sets_variable(text: &str, at: usize) -> bool {
     }
 }
 
-/// The length of a value without quotes.
-fn bare(text: &str, from: usize) -> usize {
-    let rest = &text[from..];
-    let ends = |c: char| c.is_whitespace() || "\"'`,;)]}<>&|\\".contains(c);
-    rest.find(ends).unwrap_or(rest.len())
-}
-
-fn looks_used(value: &str, promise: Promise, style: Style) -> bool {
-    if is_placeholder(value) || value.contains(['(', '{', '[']) {
-        return false;
+/// A block of YAML behind a name that ends here: `private_key: |` and lines that are further in.
+fn block(text: &str, end: usize) -> Option<Range<usize>> {
+    let at = end + span(text, end, 4, |b| b"\"' ".contains(&b));
+    let rest = text.get(at..)?.strip_prefix(':')?.trim_start_matches([' ', '\t']);
+    let rest = rest.strip_prefix(['|', '>'])?.trim_start_matches(['-', '+', '1', '2', '4']);
+    let rest = rest.trim_start_matches([' ', '\r']).strip_prefix('\n')?;
+    let mut at = text.len() - rest.len();
+    let indent = span(text, at, NAME, is_blank);
+    let first = at + indent;
+    let length = run(text, first, Alphabet::Base64Url, usize::MAX);
+    let judged = &text[first..first + length.min(JUDGED)];
+    if indent == 0
+        || length < 20
+        || !is_mixed(judged)
+        || is_placeholder(judged)
+        || !ends_line(text, first + length)
+    {
+        return None;
     }
-    let digit = value.bytes().any(|b| b.is_ascii_digit());
-    let letter = value.bytes().any(|b| b.is_ascii_alphabetic());
-    let sign = value.bytes().any(|b| b"!@#$%^&*+=?~".contains(&b));
-    if promise == Promise::Pass && !(letter && digit) {
-        return false;
-    }
-    match (promise, style) {
-        (Promise::Password | Promise::Pass, Style::Environment) => value.len() >= 6,
-        (Promise::Password | Promise::Pass, Style::Quoted) => {
-            value.len() >= 6 && !value.contains(' ') && letter && (digit || sign)
+    let mut last = first + length;
+    loop {
+        at = last + span(text, last, 2, |b| b == b'\r' || b == b'\n');
+        let indented = span(text, at, indent, is_blank) == indent;
+        let length = run(text, at + indent, Alphabet::Base64Url, usize::MAX);
+        if !indented || length == 0 || !ends_line(text, at + indent + length) {
+            return Some(first..last);
         }
-        (Promise::Password | Promise::Pass, Style::Bare | Style::Argument) => {
-            value.len() >= 8 && letter && digit && !is_path_of_names(value)
-        }
-        (Promise::Token, Style::Environment) => value.len() >= 8 && letter && digit,
-        (Promise::Token, Style::Quoted | Style::Argument) => {
-            value.len() >= 12 && letter && digit && is_mixed(value)
-        }
-        (Promise::Token, Style::Bare) => {
-            value.len() >= 12 && letter && digit && is_mixed(value) && !is_path_of_names(value)
-        }
+        last = at + indent + length;
     }
 }
 
-/// `process.env.API_KEY_2`, `self.token1`, `./etc/token2.txt`: program text, and no secret.
-fn is_path_of_names(value: &str) -> bool {
-    let names = |separator| value.split(separator).filter(|part: &&str| !part.is_empty());
-    let word = |part: &str| part.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
-    let of_words = |separator| value.contains(separator) && names(separator).any(word);
-    of_words('.') || of_words('/') || of_words(':')
+fn ends_line(text: &str, at: usize) -> bool {
+    matches!(text.as_bytes().get(at), None | Some(b'\n' | b'\r' | b'"' | b'\''))
 }
 
-/// Whether letters and digits change often enough for something that a machine made. `token_v2_cached`
-/// does not.
-fn is_mixed(value: &str) -> bool {
-    let class = |b: u8| match b {
-        b'a'..=b'z' => Some(0),
-        b'A'..=b'Z' => Some(1),
-        b'0'..=b'9' => Some(2),
-        _ => None,
-    };
-    let classes: Vec<u8> = value.bytes().filter_map(class).collect();
-    classes.windows(2).filter(|pair| pair[0] != pair[1]).count() >= 3
-}
-
-fn is_placeholder(value: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "example",
-        "placeholder",
-        "changeme",
-        "change-me",
-        "change_me",
-        "redacted",
-        "masked",
-        "dummy",
-        "insert",
-        "your",
-        "xxxx",
-        "0000000",
-        "1234567",
-        "...",
-        "…",
-        "***",
-    ];
-    let lower = value.to_ascii_lowercase();
-    let first = value.chars().next();
-    first.is_none_or(|c| "$%<*[{(".contains(c) || value.chars().all(|other| other == c))
-        || WORDS.iter().any(|word| lower.contains(word))
+/// A value with the lines that it goes on for, where it is as long as a line of base64 is.
+fn wrapped(text: &str, value: Range<usize>) -> Range<usize> {
+    /// How long such a line is at least.
+    const LINE: usize = 60;
+    /// The last one is what is left; if it is shorter, it may be a word.
+    const LAST: usize = 12;
+    let width = value.len();
+    let mut end = value.end;
+    if width < LINE || run(text, value.start, Alphabet::Base64Url, width) != width {
+        return value;
+    }
+    loop {
+        let line = end + span(text, end, 2, |b| b == b'\r' || b == b'\n');
+        let from = line + span(text, line, NAME, is_blank);
+        let length = run(text, from, Alphabet::Base64Url, width + 1);
+        let last = length < width;
+        let ends = ends_line(text, from + length);
+        if line == end || length > width || !ends || (last && length < LAST) {
+            return value.start..end;
+        }
+        end = from + length;
+        if last {
+            return value.start..end;
+        }
+    }
 }
 
 /// The password of a netrc line, the value of a cookie, the value beside a name (`name: API_TOKEN`, `value: …`).
 pub(super) fn spoken(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    let rest = &text[at..];
-    let before = &text[line_start(text, at)..at];
-    let has = |name: &str| {
-        rest.as_bytes().get(..name.len()).is_some_and(|b| b.eq_ignore_ascii_case(name.as_bytes()))
-    };
-    if has("password ") && before.contains("login ") {
+    if has(text, at, "password ") {
         let from = at + "password ".len();
-        let len = bare(text, from);
-        return (len >= 4 && !is_placeholder(&text[from..from + len]))
-            .then_some((from..from + len, "password"));
+        let value = from..from + span(text, from, JUDGED, in_bare);
+        let login = value.len() >= 4 && line_before(text, at).contains("login ");
+        return (login && !is_placeholder(&text[value.clone()])).then_some((value, "password"));
     }
-    if has("value") {
+    if has(text, at, "value") {
         return beside_name(text, at);
     }
-    if has("cookie: ") || has("set-cookie: ") {
-        let line = &rest[..rest.find(['\n', '\r', '"', '\'', '\\']).unwrap_or(rest.len())];
-        let (name, value) = line.split_once('=')?;
-        let from = at + name.len() + 1;
-        let long = value.split(';').next().unwrap_or_default().len() >= 16;
-        return (long && !is_placeholder(value)).then_some((from..at + line.len(), "cookie"));
+    if has(text, at, "cookie: ") || has(text, at, "set-cookie: ") {
+        return cookie(text, at);
     }
     None
+}
+
+fn cookie(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
+    let on_line = |b: u8| !b"\n\r\"'\\".contains(&b);
+    let name = span(text, at, JUDGED, |b| on_line(b) && b != b'=');
+    let from = at + name + 1;
+    let first = span(text, from, JUDGED, |b| on_line(b) && b != b';');
+    let some = text.as_bytes().get(at + name) == Some(&b'=') && first >= 16;
+    if !some || is_placeholder(&text[from..from + first]) {
+        return None;
+    }
+    Some((from..from + span(text, from, usize::MAX, on_line), "cookie"))
 }
 
 /// `name: API_TOKEN` and, behind it, `value: …`, as in a list of variables.
@@ -268,7 +356,8 @@ fn beside_name(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
     const NEAR: usize = 200;
     let from = at.saturating_sub(NEAR);
     let from = (from..=at).find(|i| text.is_char_boundary(*i))?;
-    let (_, named) = text[from..at].rsplit_once("name")?;
+    let (_, named) =
+        text[from..at].rsplit_once("name").or_else(|| text[from..at].rsplit_once("key"))?;
     let name = named.trim_start_matches([' ', '\t', '"', '\'', '\\', ':', '=']);
     let len = name_length(name, 0);
     let rest = &name[len..];
@@ -276,43 +365,8 @@ fn beside_name(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
         return None;
     }
     let promise = promise(&name[..len])?;
-    let (value, _) = value(text, at, "value".len())?;
-    let used = looks_used(&text[value.clone()], promise, Style::Environment);
-    used.then_some((value, label(promise)))
-}
-
-fn line_start(text: &str, at: usize) -> usize {
-    // Lines that are longer are no netrc.
-    let from = at.saturating_sub(200);
-    let window = text.as_bytes().get(from..at).unwrap_or_default();
-    let start = window.iter().rposition(|b| *b == b'\n').map_or(from, |found| from + found + 1);
-    (start..=at).find(|i| text.is_char_boundary(*i)).unwrap_or(at)
-}
-
-/// `curl -u user:password`, where the option begins here.
-pub(super) fn curl_user(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    let flag = ["-u ", "--user ", "-u"].into_iter().find(|flag| text[at..].starts_with(flag))?;
-    if !text[line_start(text, at)..at].contains("curl ") {
-        return None;
-    }
-    let rest = &text[at + flag.len()..];
-    let argument = rest.trim_start_matches(['"', '\'', '\\']);
-    let from = text.len() - argument.len();
-    let len = bare(text, from);
-    let (user, password) = text[from..from + len].split_once(':')?;
-    let start = from + user.len() + 1;
-    (password.len() >= 4 && !is_placeholder(password)).then_some((start..from + len, "password"))
-}
-
-/// `sshpass -p password`, `docker login -p password`, where the option begins here.
-pub(super) fn short_option(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    let before = &text[line_start(text, at)..at];
-    let joined = before.trim_end().ends_with("sshpass");
-    let option = text[at..].strip_prefix("-p").filter(|_| joined || before.contains(" login "))?;
-    let spaced = option.starts_with(' ');
-    let argument = option.trim_start_matches([' ', '"', '\'', '\\']);
-    let from = text.len() - argument.len();
-    let len = bare(text, from);
-    let used = len >= 4 && !is_placeholder(&text[from..from + len]);
-    (used && (spaced || joined)).then_some((from..from + len, "password"))
+    let place = value(text, at, "value".len())?;
+    let judged = place.range(text, JUDGED);
+    let used = looks_used(&text[judged], promise, Style::Environment);
+    used.then(|| (place.range(text, usize::MAX), label(promise)))
 }

@@ -2,8 +2,12 @@
 //!
 //! Responsible for: a table of both. Must not: hold a credential that is in use anywhere; all are made up.
 
+mod alarms;
+mod misses;
+mod work;
+
 use super::Masker;
-use super::makers::TOKENS;
+use super::makers::{TOKENS, UNMISTAKABLE};
 
 fn mask(text: &str) -> (String, usize) {
     let mut masker = Masker::new(true);
@@ -31,7 +35,8 @@ fn secrets_are_masked_and_nothing_else() {
         let short = format!("{}{}", token.prefix, &letters[..token.least / 2]);
         assert_eq!(mask(&short), (short.clone(), 0), "too short");
         let inside = format!("x{secret}");
-        assert_eq!(mask(&inside).1, 0, "{inside}: within a word");
+        let counts = usize::from(UNMISTAKABLE.contains(&token.prefix));
+        assert_eq!(mask(&inside).1, counts, "{inside}: within a word");
     }
 }
 
@@ -223,6 +228,8 @@ fn the_same_secret_has_the_same_mask() {
     );
     assert_eq!(masker.json(&format!(r#"["{one}"]"#)), r#"["[masked: token]"]"#);
     assert_eq!(masker.masked(), 5);
+    let masks = "curl -u [masked: private-key] API_KEY=\"[masked: token]\" '[masked: password]'";
+    assert_eq!(masker.text(masks), masks, "what is masked is not masked again");
     let mut open = Masker::new(false);
     let text = format!("A_TOKEN={one}");
     assert_eq!((open.text(&text).as_ref(), open.masked()), (text.as_str(), 0));
