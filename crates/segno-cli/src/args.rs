@@ -267,7 +267,8 @@ pub enum Command {
     Compact(CompactArgs),
     /// Name a session
     Name(NameArgs),
-    /// Write a session of any agent out; secrets are masked, except in the format for `segno import`
+    /// Write a session of any agent out; secrets are masked in what people and programs read, and left in for
+    /// agents and `segno import`
     Export(ExportArgs),
     /// Bring in the sessions of a file that `export --format segno` wrote
     Import(ImportArgs),

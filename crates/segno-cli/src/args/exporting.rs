@@ -47,12 +47,12 @@ pub struct ExportArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Mask keys, tokens and passwords; it is so anyway in what people and programs read, and
-    /// impossible with `segno`
+    /// Mask keys, tokens and passwords: with an agent's format, which keeps them otherwise. With markdown, html, json
+    /// and jsonl it is so anyway, with `segno` it is impossible
     #[arg(long, conflicts_with = "keep_secrets")]
     pub redact: bool,
 
-    /// Leave keys, tokens and passwords in
+    /// Leave keys, tokens and passwords in, and with an agent's format do not mention them
     #[arg(long)]
     pub keep_secrets: bool,
 

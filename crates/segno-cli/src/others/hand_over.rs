@@ -40,6 +40,17 @@ pub struct HandOver {
     pub notes: Vec<String>,
 }
 
+/// Masks the secrets in files, also where one stands in front of what gives it away.
+fn mask(files: &mut [convert::File], masker: &mut Masker) {
+    for file in &*files {
+        masker.look_through(&String::from_utf8_lossy(&file.bytes));
+    }
+    for file in files {
+        let masked = masker.json(&String::from_utf8_lossy(&file.bytes)).into_owned();
+        file.bytes = masked.into_bytes();
+    }
+}
+
 impl HandOver {
     /// Converts a session. Where its directory is not there, the copy is one of `here`. What `masker` masks is
     /// masked in it.
@@ -91,14 +102,21 @@ impl HandOver {
         let mut converted =
             convert(&read, target, &options, &*blobs).map_err(|e| refused(&e, &word))?;
         if masker.is_on() {
-            for file in &mut converted.files {
-                let masked = masker.json(&String::from_utf8_lossy(&file.bytes)).into_owned();
-                file.bytes = masked.into_bytes();
-            }
+            mask(&mut converted.files, masker);
         }
         let own_place = || stores.home.data.join("handed-over").join(target.id());
         let root = foreign::home(target, &roots(&stores.home)).unwrap_or_else(own_place);
         Ok(Self { target, converted, root, word, notes })
+    }
+
+    /// How many different secrets are in it, as far as they can be told.
+    #[must_use]
+    pub fn secrets(&self) -> usize {
+        let mut masker = Masker::new(true);
+        for file in &self.converted.files {
+            masker.look_through(&String::from_utf8_lossy(&file.bytes));
+        }
+        masker.different()
     }
 
     /// Where its files are once they are there, its own first.

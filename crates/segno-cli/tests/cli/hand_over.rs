@@ -7,7 +7,7 @@ use super::machine::{CLAUDE, Machine};
 use super::terminal_process::Played;
 use portable_pty::CommandBuilder;
 use segno_model::Body;
-use segno_model::record::Name;
+use segno_model::record::{Name, ToolCall};
 use segno_testkit::sessions::{answer, call, prompt, reply, result};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -102,7 +102,7 @@ fn an_installed_copy_is_found_by_its_agent_and_made_once() {
     assert!(made.iter().all(|file| now.contains(file)), "what was there stays");
 }
 
-/// Covers: G17.
+/// Covers: G17. And what is left in is told, if it was not asked for.
 #[test]
 fn a_copy_goes_out_whole_unless_secrets_are_to_be_masked() {
     let desk = Desk::new();
@@ -110,9 +110,12 @@ fn a_copy_goes_out_whole_unless_secrets_are_to_be_masked() {
     for agent in ["claude", "codex", "pi", "gemini", "opencode"] {
         let plain = run(&desk, &["export", "last", "--format", agent]);
         assert!(told(&plain).contains("not in it: "), "{agent}: {plain:?}");
+        assert!(plain.err.contains("1 secret is left in it for the agent; --redact"), "{plain:?}");
         assert!(plain.out.contains("ghp_FAKE") && plain.out.contains("kiln stay cold"), "{agent}");
+        let kept = run(&desk, &["export", "last", "--format", agent, "--keep-secrets"]);
+        assert!(!told(&kept).contains("secret") && kept.out.contains("ghp_FAKE"), "{kept:?}");
         let masked = run(&desk, &["export", "last", "--format", agent, "--redact"]);
-        assert!(told(&masked).contains(" masked; "), "{agent}: {masked:?}");
+        assert!(told(&masked).contains("1 secret was masked; "), "{agent}: {masked:?}");
         assert!(
             !masked.out.contains("ghp_FAKE") && masked.out.contains("kiln stay cold"),
             "{agent}"
@@ -128,6 +131,50 @@ fn a_copy_goes_out_whole_unless_secrets_are_to_be_masked() {
     let path = file.to_str().unwrap();
     let next = run(&desk, &["export", path, "--format", "codex"]);
     assert!(told(&next).contains("not in it: ") && next.out.contains("kiln stay cold"), "{next:?}");
+}
+
+/// Covers: G17. Secrets are masked in each place, with the same mask, also where one stands in front of what gives it
+/// away, hides, or is in the arguments of a call; the copy is one that its agent's reader finds nothing wrong with.
+#[test]
+fn a_masked_copy_is_consistent_and_sound() {
+    let desk = Desk::new();
+    let hex = "04b608436325ba0af0dc003bd3b5bddc36fb0648";
+    let arguments = format!(r#"{{"command":"curl -H 'x: {hex}' --token={hex}"}}"#);
+    let token = ToolCall { arguments, ..call("a") };
+    desk.session(
+        1,
+        vec![
+            prompt(&format!("Why does {hex} not work?")),
+            reply("Let me look.", &[token]),
+            result("a", 2, &format!("-API_TOKEN={hex}\n{{\"api_key\": \"\\u0030{}\"}}", &hex[1..])),
+            answer(&format!("It is {}\u{1b}[m{}.", &hex[..9], &hex[9..])),
+        ],
+    );
+    for agent in ["claude", "codex", "pi", "gemini", "opencode"] {
+        let args = ["export", "last", "--format", agent, "--redact", "--json", "-o"];
+        let file = desk.path(&format!("masked-{agent}"));
+        let report = run(&desk, &[&args[..], &[file.to_str().unwrap()]].concat()).json();
+        assert_eq!(report["secrets"], serde_json::json!({ "masked": 1, "left": 0 }), "{report}");
+        let text: String = files(&desk.path(""))
+            .into_iter()
+            .filter(|(path, _)| path.starts_with(&file))
+            .map(|(_, bytes)| String::from_utf8(bytes).unwrap())
+            .collect();
+        assert!(!text.contains(&hex[9..]) && text.contains("[masked: token]"), "{agent}: {text}");
+        assert!(!text.contains("[masked: token 2]"), "{agent}: {text}");
+        let own = report["files"][0].as_str().unwrap();
+        let shown = run(&desk, &["show", own]);
+        assert!(
+            told_out(&shown).contains("Why does [masked: token] not work?"),
+            "{agent}: {shown:?}"
+        );
+        let checked = run(&desk, &["check", own]);
+        assert_eq!(checked.code, 0, "{agent}: {checked:?}");
+    }
+    let args = ["export", "last", "--format", "codex", "--json"];
+    let left = run(&desk, &args).json();
+    assert_eq!(left["secrets"], serde_json::json!({ "masked": 0, "left": 1 }), "{left}");
+    assert!(left["notes"][0].as_str().unwrap().contains("--redact masks them"), "{left}");
 }
 
 #[test]

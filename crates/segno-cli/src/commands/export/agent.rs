@@ -4,7 +4,7 @@
 //! or to where that agent finds it. Must not: know a format, or install unasked.
 
 use super::super::Workplace;
-use super::{masked, tell};
+use super::tell;
 use crate::args::{ExportArgs, quoted};
 use crate::error::{CliError, ExitCode};
 use crate::others::HandOver;
@@ -30,9 +30,10 @@ pub(super) async fn export(
     let session = place.stores.find_any(&args.session, &place.cwd).await?;
     let mut masker = Masker::new(args.masks());
     let mut copy = HandOver::of(target, session, &place.stores, &place.cwd, &mut masker).await?;
-    copy.notes.extend(masked(masker.masked()));
+    let secrets = Secrets::of(&copy, &masker);
+    copy.notes.extend(secrets.note(args.keep_secrets));
     if args.install {
-        return installed(args, &copy, screen);
+        return installed(args, &copy, secrets, screen);
     }
     if !args.json {
         told(&copy);
@@ -42,10 +43,10 @@ pub(super) async fn export(
         (Some(path), _) => {
             let paths = written(files, &place.cwd.join(path))?;
             if args.json {
-                report(&copy, &paths, Outcome::Written, screen);
+                report(&copy, secrets, &paths, Outcome::Written, screen);
             }
         }
-        (None, _) if args.json => report(&copy, &[], Outcome::Nothing, screen),
+        (None, _) if args.json => report(&copy, secrets, &[], Outcome::Nothing, screen),
         (None, Some((first, rest))) => {
             screen.exact(&first.bytes);
             if !rest.is_empty() {
@@ -63,6 +64,7 @@ pub(super) async fn export(
 fn installed(
     args: &ExportArgs,
     copy: &HandOver,
+    secrets: Secrets,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
     let asks = !args.yes && can_ask();
@@ -74,7 +76,7 @@ fn installed(
         let question = format!("Make {files} for {}, as a new session?", copy.target);
         if asks && !confirm(&question, "--yes")? {
             if args.json {
-                report(copy, &[], Outcome::Nothing, screen);
+                report(copy, secrets, &[], Outcome::Nothing, screen);
             } else {
                 screen.line(Text::line(Tone::Dim, "Nothing was written."));
             }
@@ -86,7 +88,7 @@ fn installed(
             Installed::New(_) => Outcome::Installed,
             Installed::Before(_) => Outcome::There,
         };
-        report(copy, &copy.files(), outcome, screen);
+        report(copy, secrets, &copy.files(), outcome, screen);
     } else {
         install_it(copy)?;
         screen.line(copy.line());
@@ -110,6 +112,38 @@ pub(in super::super) fn agreed(copy: &HandOver, yes: bool) -> Result<bool, CliEr
         return Ok(true);
     }
     confirm(&format!("Go on in {} without this?", copy.target), "--yes")
+}
+
+/// How many different secrets were masked, and how many are left in, since an agent goes on with them.
+#[derive(Debug, Clone, Copy)]
+struct Secrets {
+    masked: usize,
+    left: usize,
+}
+
+impl Secrets {
+    fn of(copy: &HandOver, masker: &Masker) -> Self {
+        let left = if masker.is_on() { 0 } else { copy.secrets() };
+        Self { masked: masker.different(), left }
+    }
+
+    /// What there is to know about them; nothing about ones that were asked for.
+    fn note(self, asked_for: bool) -> Option<String> {
+        match (self.masked, self.left) {
+            (0, 0) => None,
+            (0, _) if asked_for => None,
+            (0, left) => {
+                let are = if left == 1 { "is" } else { "are" };
+                let secrets = plural(left, "secret");
+                Some(format!("{secrets} {are} left in it for the agent; --redact masks them"))
+            }
+            (masked, _) => {
+                let were = if masked == 1 { "was" } else { "were" };
+                let secrets = plural(masked, "secret");
+                Some(format!("{secrets} {were} masked; without --redact they stay in"))
+            }
+        }
+    }
 }
 
 /// What became of the files.
@@ -141,7 +175,13 @@ impl Outcome {
     }
 }
 
-fn report(copy: &HandOver, files: &[PathBuf], outcome: Outcome, screen: &mut Screen) {
+fn report(
+    copy: &HandOver,
+    secrets: Secrets,
+    files: &[PathBuf],
+    outcome: Outcome,
+    screen: &mut Screen,
+) {
     let loss = |(loss, text): (&Loss, String)| {
         json!({
             "kind": loss.kind, "count": loss.count, "records": loss.records,
@@ -156,6 +196,7 @@ fn report(copy: &HandOver, files: &[PathBuf], outcome: Outcome, screen: &mut Scr
         "outcome": outcome.word(),
         "files": files,
         "losses": copy.losses().map(loss).collect::<Vec<_>>(),
+        "secrets": { "masked": secrets.masked, "left": secrets.left },
         "notes": copy.notes,
         "command": outcome.is_installed().then(|| copy.line()),
     }));
