@@ -86,30 +86,47 @@ pub(crate) struct TempFile<'a, D: Disk> {
     disk: &'a D,
     path: PathBuf,
     dir: &'a Path,
+    /// Open and locked as long as this lives, where others have to see that somebody is at work on it.
+    held: Option<D::File>,
 }
 
 impl<'a, D: Disk> TempFile<'a, D> {
     /// Writes and syncs `bytes` in `dir`.
     pub(crate) fn write(disk: &'a D, dir: &'a Path, bytes: &[u8]) -> Result<Self, StoreError> {
         let (path, file) = create_temp(disk, dir)?;
-        let temp = Self { disk, path, dir };
+        let temp = Self { disk, path, dir, held: None };
         write_all(&file, bytes)
             .and_then(|()| file.sync_all())
             .map_err(|e| write_error("writing", &temp.path, e))?;
         Ok(temp)
     }
 
-    /// Lets `fill` write in `dir`, and syncs what it wrote.
+    /// Lets `fill` write in `dir`, a folder of somebody else's, and syncs what it wrote. It is locked until it has its
+    /// name or is gone: what is found there without a lock was left behind.
     pub(crate) fn fill<E: From<StoreError>>(
         disk: &'a D,
         dir: &'a Path,
         fill: impl FnOnce(&D::File) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let (path, file) = create_temp(disk, dir)?;
-        let temp = Self { disk, path, dir };
+        let (path, file) = create_held(disk, dir)?;
+        let mut temp = Self { disk, path, dir, held: None };
         fill(&file)?;
         file.sync_all().map_err(|e| write_error("writing", &temp.path, e))?;
+        temp.held = Some(file);
         Ok(temp)
+    }
+
+    /// As [`Self::write`], in a folder of somebody else's.
+    pub(crate) fn write_held(disk: &'a D, dir: &'a Path, bytes: &[u8]) -> Result<Self, StoreError> {
+        Self::fill(disk, dir, |file| {
+            write_all(file, bytes).map_err(|e| write_error("writing a file in", dir, e))
+        })
+    }
+
+    /// Makes durable what was changed about it since it was written.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        let synced = self.held.as_ref().map_or(Ok(()), DiskFile::sync_all);
+        synced.map_err(|e| write_error("writing", &self.path, e))
     }
 
     /// Writes and syncs `len` bytes of `source` from `offset` on; gives their SHA-256 too.
@@ -121,7 +138,7 @@ impl<'a, D: Disk> TempFile<'a, D> {
     ) -> Result<(Self, String), StoreError> {
         const BLOCK: u64 = 1 << 20;
         let (path, file) = create_temp(disk, dir)?;
-        let temp = Self { disk, path, dir };
+        let temp = Self { disk, path, dir, held: None };
         let fail = |e| write_error("writing", &temp.path, e);
         let mut hasher = Sha256::new();
         let mut block = vec![0; usize::try_from(len.min(BLOCK)).unwrap_or(0)];
@@ -166,7 +183,7 @@ impl<'a, D: Disk> TempFile<'a, D> {
     }
 
     /// Gives it its name; false when that is taken.
-    pub(crate) fn link_free(self, name: &str) -> Result<bool, StoreError> {
+    pub(crate) fn link_free(&self, name: &str) -> Result<bool, StoreError> {
         let to = self.dir.join(name);
         match self.disk.hard_link(&self.path, &to) {
             Ok(()) => {}
@@ -185,7 +202,8 @@ impl<'a, D: Disk> TempFile<'a, D> {
         sync_dir(self.disk, self.dir)
     }
 
-    fn move_to(&self, to: &Path) -> Result<(), StoreError> {
+    /// Gives it its name, replacing what had it; not durable until its directory is synced.
+    pub(crate) fn move_to(&self, to: &Path) -> Result<(), StoreError> {
         self.disk.rename(&self.path, to).map_err(|e| write_error("naming", to, e))
     }
 }
@@ -222,9 +240,33 @@ pub(crate) fn create_temp<D: Disk>(disk: &D, dir: &Path) -> Result<(PathBuf, D::
             Ok(file) => return Ok((path, file)),
             // A process with this number left it behind.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(write_error("creating", &path, e)),
+            // The name says nothing to anybody.
+            Err(e) => return Err(write_error("creating a file in", dir, e)),
         }
     }
+}
+
+/// A file without a name in a folder in which anybody removes what nobody has locked.
+fn create_held<D: Disk>(disk: &D, dir: &Path) -> Result<(PathBuf, D::File), StoreError> {
+    /// How often one may be taken for a leftover before it is locked.
+    const TRIES: u32 = 100;
+    for _ in 0..TRIES {
+        let (path, file) = create_temp(disk, dir)?;
+        // Where there are no locks, nothing is taken for a leftover.
+        let locked = file.try_lock().unwrap_or(true);
+        let is_named = match (disk.meta(&path), file.meta()) {
+            (Ok(named), Ok(own)) => named.id == own.id,
+            (Err(e), _) if e.kind() == ErrorKind::NotFound => false,
+            (Err(e), _) | (_, Err(e)) => {
+                let _ = disk.remove_file(&path);
+                return Err(write_error("creating a file in", dir, e));
+            }
+        };
+        if locked && is_named {
+            return Ok((path, file));
+        }
+    }
+    Err(StoreError::Refused(format!("new files in {} are removed all the time", dir.display())))
 }
 
 /// Reads a whole file.

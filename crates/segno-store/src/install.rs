@@ -11,6 +11,7 @@ use crate::disk::{Disk, DiskFile, Writes};
 use crate::durable::{TempFile, read_file, sync_dir, write_all};
 use crate::error::{store_error, write_error};
 use crate::layout::exists;
+use crate::leftovers::sweep_nameless;
 use segno_model::store::StoreError;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -139,6 +140,7 @@ impl<D: Disk> Made<'_, D> {
     fn file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), InstallError> {
         let Some(dir) = path.parent() else { return Err(InstallError::Outside(path.to_owned())) };
         self.dir(dir)?;
+        sweep_nameless(self.disk, dir);
         if exists(self.disk, path)? {
             // An installation that was cut off left it.
             let found = read_file(self.disk, path).map_err(|e| store_error("reading", path, e))?;
@@ -154,7 +156,7 @@ impl<D: Disk> Made<'_, D> {
 
     fn link(&self, dir: &Path, path: &Path, bytes: &[u8]) -> Result<(), InstallError> {
         let taken = || InstallError::Taken(path.to_owned());
-        let temp = TempFile::write(self.disk, dir, bytes)?;
+        let temp = TempFile::write_held(self.disk, dir, bytes)?;
         if let Some(ns) = self.modified_ns {
             // Before it has its name: its agent never sees another time. Without it, it is the file all the same.
             let _ = self.disk.set_modified(temp.path(), ns);

@@ -129,6 +129,25 @@ fn sweep_inbox_temps<D: Disk>(disk: &D, inbox: &Path) {
     }
 }
 
+/// Removes what killed processes left in a folder of another agent's: whole sessions without a name.
+pub(crate) fn sweep_nameless<D: Disk>(disk: &D, dir: &Path) {
+    let Ok(entries) = disk.list(dir) else { return };
+    for entry in entries.iter().filter(|e| !e.is_dir && !e.is_link && is_nameless(&e.name)) {
+        let path = dir.join(&entry.name);
+        let Ok(file) = disk.open_read(&path) else { continue };
+        if file.try_lock().unwrap_or(false) && is_named(disk, &path, &file) {
+            let _ = disk.remove_file(&path);
+        }
+    }
+}
+
+/// Whether a name is one that we give to files that have none: `.tmp-PROCESS-NUMBER`.
+fn is_nameless(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = name.strip_prefix(TEMP).and_then(|rest| rest.split_once('-'));
+    parts.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
 fn is_named<D: Disk>(disk: &D, path: &Path, file: &D::File) -> bool {
     match (disk.meta(path), file.meta()) {
         (Ok(named), Ok(ours)) => named.id == ours.id,

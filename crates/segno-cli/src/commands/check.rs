@@ -5,6 +5,7 @@
 //!
 //! Exit codes: 0 sound or notes only, 1 warnings or damage, 2 it cannot be read.
 
+pub(super) mod below;
 mod blobs;
 mod every;
 mod other;

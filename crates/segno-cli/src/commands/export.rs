@@ -11,6 +11,7 @@ mod markdown;
 mod subject;
 
 use super::Workplace;
+use super::output::folder_is_there;
 use crate::args::{ExportArgs, ExportFormat, quoted};
 use crate::error::{CliError, ExitCode};
 use crate::history::History;
@@ -198,6 +199,7 @@ impl<'a> Output<'a> {
     ) -> Result<Self, CliError> {
         let Some(path) = path else { return Ok(Self::Screen(screen, Vec::new())) };
         let path = place.cwd.join(path);
+        folder_is_there(&path)?;
         let opened = File::options().write(true).create_new(true).mode(0o600).open(&path);
         let file = opened.map_err(|e| not_created(&path, &e))?;
         Ok(Self::File(BufWriter::new(file), path))
@@ -257,7 +259,7 @@ fn not_created(path: &Path, error: &io::Error) -> CliError {
         io::ErrorKind::AlreadyExists => CliError::failed(format!("{shown} exists already."))
             .because("an export never overwrites a file")
             .next(format!("Choose another name, or move it away: mv {0} {0}.old", quoted(&shown))),
-        _ => CliError::failed(format!("{shown} could not be created."))
+        _ => CliError::new(ExitCode::Unwritable, format!("{shown} could not be created."))
             .because(error)
             .next("Name a file in a directory that is there and that you may write to: -o FILE"),
     }

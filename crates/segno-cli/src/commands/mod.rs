@@ -23,6 +23,7 @@ pub mod keep;
 pub mod list;
 pub mod models;
 pub mod name;
+mod output;
 pub mod prune;
 pub mod relocate;
 pub mod repair;

@@ -276,6 +276,179 @@ fn wrong_numbers_of_lines_hide_nothing_anywhere() {
     }
 }
 
+/// What changes with a change is told, so that the rest is what it is said to be.
+#[test]
+fn lines_that_change_with_a_change_are_counted_and_placed() {
+    let machine = Machine::new();
+    let text =
+        fs::read_to_string(corpus("foreign/codex/killed-mid-tool-then-resumed.jsonl")).unwrap();
+    let name = "rollout-2026-11-29T20-43-31-01a2290c-7482-75b2-9fc6-3b8e9518290b.jsonl";
+    let path = machine.put(&format!("{CODEX}/{name}"), &text);
+    let path = path.to_str().unwrap();
+    let said = machine.run(&["repair", path]);
+    assert_eq!(said.code, 5, "{said:?}");
+    assert!(said.out.contains("with it: 11 lines numbered anew (15-25)"), "{said:?}");
+    assert!(said.out.contains("1 change, and 11 lines that change with it;"), "{said:?}");
+    let report = machine.run(&["repair", path, "--json"]).json();
+    let follows = json!([{"what": "numbered anew", "count": 11, "lines": [[15, 25]]}]);
+    assert_eq!(report["files"][0]["follows"], follows);
+    let copy = machine.run(&["repair", path, "--install", "--yes"]);
+    assert!(copy.out.contains("byte for byte, but for the session's id"), "{copy:?}");
+}
+
+/// Whose subagent is damaged is told so, with a command that mends it; a copy of it is refused.
+#[test]
+fn damaged_subagents_are_told_and_repaired_where_they_are() {
+    let machine = Machine::with(CLAUDE, &["42-subagents-before-fork"]);
+    let parent = "claude:c0de002a-1111-4111-8111-0000000000a0";
+    assert_eq!(machine.run(&["check", parent]).code, 0);
+    let folder = format!("{CLAUDE}/c0de002a-1111-4111-8111-0000000000a0/subagents");
+    let path = machine.user.join(&folder).join("agent-a42b.jsonl");
+    let before = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{before}{{\"type\":\"user\",\"uuid\":\"be\n")).unwrap();
+    let shown = path.to_str().unwrap();
+    let next = format!("next: segno repair {shown} --in-place");
+    let checked = machine.run(&["check", parent]);
+    assert_eq!(checked.code, 1, "{checked:?}");
+    assert!(
+        checked.out.contains("its subagent a42b") && checked.out.contains(&next),
+        "{checked:?}"
+    );
+    let report = machine.run(&["check", parent, "--json"]).json();
+    assert_eq!(report["damaged_subagents"][0]["path"], shown, "{report}");
+    let said = machine.run(&["repair", parent]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("needs no repair") && said.out.contains(&next), "{said:?}");
+    let child = machine.run(&["repair", shown]);
+    assert_eq!(child.code, 5, "{child:?}");
+    assert!(child.out.contains(&next) && !child.out.contains("--install"), "{child:?}");
+    let alone = machine.untouched(CLAUDE);
+    let refused = machine.run(&["repair", shown, "--install", "--yes"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("which no call names") && refused.err.contains("--in-place"));
+    assert_eq!(machine.untouched(CLAUDE), alone);
+    let fixed = machine.run(&["repair", shown, "--in-place", "--yes"]);
+    assert_eq!(fixed.code, 0, "{fixed:?}");
+    assert!(fixed.out.contains(&format!("next: segno resume {parent}")), "{fixed:?}");
+    assert_eq!(machine.run(&["check", parent]).code, 0);
+    assert_eq!(machine.run(&["repair", parent]).code, 0);
+}
+
+/// What `repair` offers works where the header is lost: the id is the one that the repaired file has.
+#[test]
+fn a_copy_of_a_session_without_its_header_is_installed() {
+    let machine = Machine::new();
+    let rows = [
+        (
+            PI,
+            "pi/02-tool-calls.jsonl",
+            "2026-11-29T20-44-20-827Z_01a2290d-33d7-7244-9c12-1832ff2518c4.jsonl",
+        ),
+        (
+            CODEX,
+            "codex/multi-turn-tools.jsonl",
+            "rollout-2026-03-02T09-00-00-019c0000-0008-7000-8000-000000000008.jsonl",
+        ),
+    ];
+    for (folder, fixture, name) in rows {
+        let text = fs::read_to_string(corpus(&format!("foreign/{fixture}"))).unwrap();
+        let rest = text.split_once('\n').unwrap().1;
+        let path = machine.put(&format!("{folder}/{name}"), rest);
+        let said = machine.run(&["repair", path.to_str().unwrap(), "--install", "--yes"]);
+        assert_eq!(said.code, 0, "{name}: {said:?}");
+        assert!(
+            said.out.contains("missing-header") && said.out.contains("next: "),
+            "{name}: {said:?}"
+        );
+    }
+    assert_eq!(machine.list(&["--all"]).len(), 4);
+}
+
+/// A folder that is not there is made by no command; all of them say how it is, and exit alike.
+#[test]
+fn a_new_file_needs_a_folder_that_is_there() {
+    let machine = torn();
+    let to = "no/such/x";
+    let rows: &[&[&str]] = &[
+        &["repair", TORN, "-o", to, "--yes"],
+        &["repair", TORN, "-o", to],
+        &["export", TORN, "--format", "html", "-o", to],
+        &["export", TORN, "--format", "markdown", "-o", to],
+        &["export", TORN, "--format", "pi", "-o", to],
+        &["export", TORN, "--format", "codex", "-o", to],
+    ];
+    for words in rows {
+        let said = machine.run(words);
+        assert_eq!(said.code, 7, "{words:?}: {said:?}");
+        assert!(
+            said.err.contains("mkdir -p ") && said.err.contains("no/such"),
+            "{words:?}: {said:?}"
+        );
+        assert!(!machine.place.file("no").exists(), "{words:?}");
+    }
+}
+
+/// Covers: #113. A folder that cannot be written is named, and so is a way that works.
+#[test]
+fn a_folder_that_cannot_be_written_is_said_with_a_way_on() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let machine = torn();
+    let folder = machine.user.join(CLAUDE);
+    let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o555);
+    if fs::write(folder.join("x"), "").is_ok() {
+        fs::remove_file(folder.join("x")).unwrap();
+        segno_testkit::skipped("root writes everywhere");
+        return mode(0o755);
+    }
+    for way in ["--install", "--in-place"] {
+        let said = machine.run(&["repair", TORN, way, "--yes"]);
+        assert_eq!(said.code, 7, "{said:?}");
+        assert!(
+            said.err.contains("-o FILE") && said.err.contains(folder.to_str().unwrap()),
+            "{said:?}"
+        );
+        assert!(!said.err.contains(".tmp-") && !said.err.contains("--home"), "{said:?}");
+    }
+    mode(0o755);
+}
+
+/// Other names of a file are told before it is replaced.
+#[test]
+fn other_names_of_a_file_are_told() {
+    let machine = torn();
+    let path = machine.user.join(CLAUDE).join("c0de0001-1111-4111-8111-000000000001.jsonl");
+    fs::hard_link(&path, machine.place.file("snapshot")).unwrap();
+    let said = machine.run(&["repair", TORN, "--in-place", "--yes"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("1 other name (hard links)"), "{said:?}");
+}
+
+/// `check` names `repair` only where that changes something.
+#[test]
+fn check_and_repair_agree() {
+    let cases = fs::read_dir(corpus("cases")).unwrap();
+    let mut files = Vec::new();
+    for case in cases {
+        super::machine::each_file(&case.unwrap().path(), &mut |path| {
+            files.extend(path.extension().is_some_and(|e| e == "jsonl").then(|| path.to_owned()));
+        });
+    }
+    let machine = Machine::new();
+    let mut named = 0;
+    for path in files {
+        let shown = path.to_str().unwrap();
+        let checked = machine.run(&["check", shown]);
+        let says = checked.out.lines().any(|line| line.starts_with("next: segno repair"));
+        if !says {
+            continue;
+        }
+        named += 1;
+        assert_eq!(machine.run(&["repair", shown]).code, 5, "{shown}: {checked:?}");
+    }
+    assert!(named > 10, "{named}");
+}
+
 /// Covers: G14.
 #[test]
 fn databases_are_left_alone_and_the_way_on_is_said() {

@@ -82,7 +82,11 @@ impl Disk for RealDisk {
             Writes::Sequential => options.write(true),
         };
         let file = options.open(path)?;
-        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+        if let Err(error) = file.set_permissions(Permissions::from_mode(FILE_MODE)) {
+            // Nobody would know of it. What cannot be removed either is empty.
+            let _ = fs::remove_file(path);
+            return Err(error);
+        }
         Ok(RealFile(file))
     }
 
@@ -167,6 +171,20 @@ impl Disk for RealDisk {
         };
         let time = time.ok_or(io::ErrorKind::InvalidInput)?;
         OpenOptions::new().write(true).open(path)?.set_modified(time)
+    }
+
+    fn take_owner(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (wanted, given) = (fs::metadata(from)?, fs::metadata(to)?);
+        if (wanted.uid(), wanted.gid()) == (given.uid(), given.gid()) {
+            return Ok(());
+        }
+        std::os::unix::fs::chown(to, Some(wanted.uid()), Some(wanted.gid()))
+    }
+
+    fn take_mode(&self, from: &Path, to: &Path) -> io::Result<()> {
+        const ACCESS: u32 = 0o777;
+        let mode = fs::metadata(from)?.mode() & ACCESS;
+        fs::set_permissions(to, Permissions::from_mode(mode))
     }
 
     fn medium(&self, path: &Path) -> io::Result<Medium> {

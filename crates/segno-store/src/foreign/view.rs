@@ -11,7 +11,9 @@ use super::locate::Located;
 use super::outline::Short;
 use segno_model::context::{self, Context};
 use segno_model::finding::Finding;
-use segno_model::record::{Compaction, Message};
+use segno_model::record::{
+    AssistantBlock, AssistantMessage, Compaction, Message, ToolCall, ToolMessage, UserMessage,
+};
 use segno_model::{Body, Pos, Record, Seq};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -72,6 +74,25 @@ impl View {
     /// # Errors
     /// As [`super::read`].
     pub fn active(session: &Located) -> Result<Self, ForeignError> {
+        Self::active_as(session, &|record| record)
+    }
+
+    /// The same without what was said: which calls there are, and which results.
+    ///
+    /// # Errors
+    /// As [`super::read`].
+    pub(crate) fn pairs(session: &Located) -> Result<Self, ForeignError> {
+        Self::active_as(session, &|read| ForeignRecord {
+            record: read.record.reduced(without_words),
+            pieces: Vec::new(),
+            ..read
+        })
+    }
+
+    fn active_as(
+        session: &Located,
+        keep: &dyn Fn(ForeignRecord) -> ForeignRecord,
+    ) -> Result<Self, ForeignError> {
         let mut outline = Outline::default();
         let mut view = Self::default();
         let mut last = None;
@@ -90,7 +111,7 @@ impl View {
             if let Item::Record(record) = item
                 && needed.contains(&record.record.seq())
             {
-                view.records.push(record);
+                view.records.push(keep(record));
             }
             ControlFlow::Continue(())
         })?;
@@ -114,6 +135,27 @@ impl View {
             self.facts.node();
         }
     }
+}
+
+/// What a record is, without its words.
+fn without_words(body: Body) -> Body {
+    match body {
+        Body::Message(message) => Body::Message(Box::new(match *message {
+            Message::User(user) => Message::User(UserMessage { content: Vec::new(), ..user }),
+            Message::Assistant(reply) => Message::Assistant(AssistantMessage {
+                content: reply.calls().map(bare).collect(),
+                native: None,
+                ..reply
+            }),
+            Message::Tool(result) => Message::Tool(ToolMessage { content: Vec::new(), ..result }),
+        })),
+        other => other,
+    }
+}
+
+fn bare(call: &ToolCall) -> AssistantBlock {
+    let (id, name) = (call.id.clone(), call.name.clone());
+    AssistantBlock::ToolCall(ToolCall { id, name, arguments: String::new() })
 }
 
 /// The position of a record that has only a number.

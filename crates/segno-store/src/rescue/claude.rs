@@ -8,7 +8,7 @@
 
 use super::calls::{Answer, Calls, Open};
 use super::draft::{At, Draft};
-use super::json::{Fields, Span, quote, span, text};
+use super::json::{Fields, Span, quote, set_members, span, text};
 use super::reading::Reading;
 use super::rule::Rule;
 use super::tree::{Kind, Row, Taken, Tree, hash, uuid_of};
@@ -301,16 +301,15 @@ impl<'a> ClaudeRow<'a> {
     }
 
     fn become_note(&self, rule: Rule, draft: &mut Draft) {
-        let Some(kind) = self.fields.get("type").and_then(|kind| span(self.json, kind)) else {
-            return;
-        };
         let shown: Vec<String> = self.blocks().into_iter().map(shown).collect();
         let note = format!("(segno repair: {}) {}", what(rule), shown.join("\n"));
-        let note = quote(note.trim_end());
-        let text = format!(
-            "\"system\",\"subtype\":\"informational\",\"level\":\"warning\",\"content\":{note}"
-        );
-        draft.splice(self.at, kind, text);
+        let members = [
+            ("type", quote("system")),
+            ("subtype", quote("informational")),
+            ("level", quote("warning")),
+            ("content", quote(note.trim_end())),
+        ];
+        draft.splice_all(self.at, set_members(self.json, self.json, &members));
     }
 }
 

@@ -11,7 +11,7 @@
 use super::UNKNOWN_OUTCOME;
 use super::calls::{Answer, Calls, Open};
 use super::draft::{At, Draft};
-use super::json::{Fields, Span, quote, span, spliced, text, unknown_piece};
+use super::json::{Fields, Span, quote, set_members, span, spliced, text, unknown_piece};
 use super::reading::Reading;
 use super::rule::Rule;
 use crate::foreign::codex::numbers::{Numbered, Ordinals};
@@ -28,7 +28,7 @@ pub(super) struct Codex<'r> {
     /// A header that says nothing: what it held is lost.
     empty_header: Option<At>,
     /// The first line, where it says no number, and what has to stand there.
-    unnumbered: Option<(At, Span, String)>,
+    unnumbered: Option<(At, Vec<(Span, String)>)>,
     has_numbers: bool,
     ordinals: Ordinals,
     /// The number that the next line should have.
@@ -111,9 +111,8 @@ impl<'r> Codex<'r> {
             place.clone().filter(|_| number(fields, "ordinal").is_some_and(|own| own != start));
         if self.first == Some(*at) {
             if mode.as_deref() == Some("paginated") && number(fields, "ordinal").is_none() {
-                let text = format!("\"ordinal\":{start},");
-                let odd = place.clone().map(|place| (*at, place, start.to_string()));
-                self.unnumbered = Some(odd.unwrap_or((*at, 1..1, text)));
+                let number = [("ordinal", start.to_string())];
+                self.unnumbered = Some((*at, set_members(json, json, &number)));
             }
             if let Some(place) = wrong.filter(|_| draft.has(Rule::Ordinals)) {
                 draft.splice(at, place, start.to_string());
@@ -267,9 +266,9 @@ impl<'r> Codex<'r> {
 
     /// A header whose number is lost gets it again, where the lines behind it have numbers.
     fn number_header(&mut self, draft: &mut Draft) {
-        let Some((at, place, text)) = self.unnumbered.take() else { return };
+        let Some((at, splices)) = self.unnumbered.take() else { return };
         if self.has_numbers && draft.has(Rule::Ordinals) {
-            draft.splice(&at, place, text);
+            draft.splice_all(&at, splices);
             self.astray = Some(at);
         }
     }
@@ -312,11 +311,7 @@ impl<'r> Codex<'r> {
             draft.leave_out(&empty);
             draft.set_aside(&empty);
         }
-        draft.tell(
-            Rule::MissingHeader,
-            None,
-            "the first line, which says what the session is, is lost",
-        );
+        draft.tell(Rule::MissingHeader, None, self.reading.header_lost());
     }
 }
 

@@ -102,8 +102,15 @@ impl Draft {
     pub(super) fn splice(&mut self, at: &At, span: Span, text: impl Into<String>) {
         let fate = self.edit(at).objects.entry(at.object).or_insert(Fate::Spliced(Vec::new()));
         if let Fate::Spliced(splices) = fate {
-            splices.retain(|(place, _)| *place != span);
+            splices.retain(|(place, _)| place.is_empty() || *place != span);
             splices.push((span, text.into()));
+        }
+    }
+
+    /// Replaces several places of an object's text.
+    pub(super) fn splice_all(&mut self, at: &At, splices: Vec<(Span, String)>) {
+        for (span, text) in splices {
+            self.splice(at, span, text);
         }
     }
 

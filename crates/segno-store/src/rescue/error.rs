@@ -49,6 +49,41 @@ pub enum RescueError {
         /// Why.
         why: String,
     },
+    /// A copy of a subagent's session would be another subagent, which no call names.
+    #[error("{path} is a subagent's")]
+    Child {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What takes its place cannot have its owner and group.
+    #[error("{path} cannot be replaced by a file of its owner's")]
+    Owner {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The repaired session has its place, and it is not known whether it keeps that when power is lost.
+    #[error("{path} is replaced, and that may not last")]
+    Unsure {
+        /// The file.
+        path: PathBuf,
+        /// The file as it was, which is kept for good.
+        backup: PathBuf,
+        /// What failed.
+        #[source]
+        source: StoreError,
+    },
+    /// It failed, and what had been put beside it could not be removed.
+    #[error("{path} was left behind")]
+    Left {
+        /// What is left.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: Box<RescueError>,
+    },
     /// Its agent, or another process that has it open, is at work on it.
     #[error("{path} is open in process {pid}")]
     Running {

@@ -11,6 +11,7 @@ use crate::disk::RealDisk;
 use crate::durable::{TempFile, create_dirs};
 use crate::error::store_error;
 use crate::foreign::{self, Agent, Located, Roots};
+use crate::leftovers::sweep_nameless;
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write};
@@ -23,18 +24,14 @@ impl Plan {
     /// When the file does not lie in such a folder, or cannot be written.
     pub fn install(&self, roots: &Roots) -> Result<Placed, RescueError> {
         let (from, found) = self.beside(roots)?;
-        let is_subagent = subagent(self.agent, &self.path).is_some();
-        let mut to = self.new_id(&from)?;
-        if is_subagent {
-            // As its agent makes them: 17 digits.
-            to = to.chars().filter(char::is_ascii_hexdigit).take(17).collect();
-        }
+        let to = self.new_id(&from)?;
         let name = new_name(self.agent, &self.path, &to).ok_or_else(in_a_folder)?;
         let path = found.path.parent().unwrap_or(Path::new(".")).join(name);
         let rename = Rename { from, to };
-        if is_subagent {
-            take_facts(&found.path, &path)?;
-        } else if self.agent == Agent::Claude {
+        if let Some(dir) = path.parent() {
+            sweep_nameless(&RealDisk, dir);
+        }
+        if self.agent == Agent::Claude {
             take_along(&found, &path, &rename)?;
         }
         self.to_new_file_as(&path, Some(&rename))
@@ -55,8 +52,10 @@ impl Plan {
     /// The session's id, and the session as its agent finds it, beside which a copy can be.
     fn beside(&self, roots: &Roots) -> Result<(String, Located), RescueError> {
         let unplaced = |why: &str| RescueError::Unplaced { why: why.to_owned() };
-        let named = subagent(self.agent, &self.path).or_else(|| self.id.clone());
-        let Some(from) = named.filter(|id| !id.is_empty()) else {
+        if self.is_child {
+            return Err(RescueError::Child { path: self.path.clone() });
+        }
+        let Some(from) = self.id.clone().filter(|id| !id.is_empty()) else {
             return Err(unplaced("the session does not say its id"));
         };
         // An id of the usual length.
@@ -154,33 +153,10 @@ fn take_along(session: &Located, to: &Path, rename: &Rename) -> Result<(), Rescu
             .and_then(|mut file| file.read_to_end(&mut bytes))
             .map_err(|e| store_error("reading", &file, e))?;
         create_dirs(&RealDisk, &root, dir)?;
+        sweep_nameless(&RealDisk, dir);
         let bytes = renamed(&bytes, rename).unwrap_or(bytes);
-        TempFile::write(&RealDisk, dir, &bytes)?.link_free(name)?;
+        TempFile::write_held(&RealDisk, dir, &bytes)?.link_free(name)?;
     }
-    Ok(())
-}
-
-/// The id of a subagent's session of Claude Code, which is in its file's name.
-fn subagent(agent: Agent, path: &Path) -> Option<String> {
-    let stem = path.file_stem()?.to_str().filter(|_| agent == Agent::Claude)?;
-    Some(stem.strip_prefix("agent-")?.to_owned())
-}
-
-/// What is said of a subagent beside its session, for the copy too. What is there stays.
-fn take_facts(from: &Path, to: &Path) -> Result<(), RescueError> {
-    let (from, to) = (from.with_extension("meta.json"), to.with_extension("meta.json"));
-    let (Some(dir), Some(name)) = (to.parent(), to.file_name().and_then(OsStr::to_str)) else {
-        return Ok(());
-    };
-    let mut bytes = Vec::new();
-    let opened = match foreign::open_untouched(&from) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened,
-    };
-    opened
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .map_err(|e| store_error("reading", &from, e))?;
-    TempFile::write(&RealDisk, dir, &bytes)?.link_free(name)?;
     Ok(())
 }
 
@@ -196,7 +172,6 @@ fn new_name(agent: Agent, path: &Path, id: &str) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let stem = name.strip_suffix(".zst").unwrap_or(name).strip_suffix(".jsonl")?;
     let name = match agent {
-        Agent::Claude if stem.starts_with("agent-") => format!("agent-{id}.jsonl"),
         Agent::Claude | Agent::Qwen => format!("{id}.jsonl"),
         // `rollout-<time>-<id>`, `session-<time>-<beginning of the id>`, `<time>_<id>`.
         Agent::Codex => format!("{}{id}.jsonl", stem.get(..stem.len().checked_sub(36)?)?),

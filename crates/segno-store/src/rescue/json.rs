@@ -28,6 +28,11 @@ impl<'a> Fields<'a> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
 
+    /// All members of one name: which of them counts differs from reader to reader.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &'a RawValue> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| *value)
+    }
+
     /// A member that is neither absent nor null.
     pub(super) fn some(&self, name: &str) -> Option<&'a RawValue> {
         self.get(name).filter(|value| value.get() != "null")
@@ -99,9 +104,45 @@ pub(super) fn quote(text: &str) -> String {
 
 /// Where a piece stands in the text from which it was borrowed.
 pub(super) fn span(json: &str, piece: &RawValue) -> Option<Span> {
-    let start = (piece.get().as_ptr() as usize).checked_sub(json.as_ptr() as usize)?;
-    let end = start.checked_add(piece.get().len())?;
-    (json.get(start..end) == Some(piece.get())).then_some(start..end)
+    place_of(json, piece.get())
+}
+
+fn place_of(json: &str, piece: &str) -> Option<Span> {
+    let start = (piece.as_ptr() as usize).checked_sub(json.as_ptr() as usize)?;
+    let end = start.checked_add(piece.len())?;
+    (json.get(start..end) == Some(piece)).then_some(start..end)
+}
+
+/// What has to be replaced in `json` so that `object`, a piece of it, has these members with these values: one that is
+/// there gets the value wherever it stands, whatever it was. The others are put behind the first of these that is
+/// there, or else at the beginning.
+pub(super) fn set_members(
+    json: &str,
+    object: &str,
+    members: &[(&str, String)],
+) -> Vec<(Span, String)> {
+    let (Some(fields), Some(whole)) = (Fields::of(object), place_of(json, object)) else {
+        return Vec::new();
+    };
+    let (mut splices, mut absent) = (Vec::new(), Vec::new());
+    for (name, value) in members {
+        let places: Vec<Span> = fields.all(name).filter_map(|raw| span(json, raw)).collect();
+        if places.is_empty() {
+            absent.push(format!("{}:{value}", quote(name)));
+        }
+        splices.extend(places.into_iter().map(|place| (place, value.clone())));
+    }
+    let absent = absent.join(",");
+    let behind = splices.first().map(|(place, _)| place.end);
+    let brace = object.find('{').map(|brace| whole.start + brace + 1);
+    match (behind, brace) {
+        _ if absent.is_empty() => {}
+        (Some(end), _) => splices.push((end..end, format!(",{absent}"))),
+        (None, Some(start)) if fields.0.is_empty() => splices.push((start..start, absent)),
+        (None, Some(start)) => splices.push((start..start, format!("{absent},"))),
+        (None, None) => {}
+    }
+    splices
 }
 
 /// Where the key of a member stands whose value stands at `value`.
@@ -115,7 +156,8 @@ pub(super) fn key_span(json: &str, key: &str, value: &Span) -> Option<Span> {
 /// A text with some of its places replaced; places must not overlap.
 pub(super) fn spliced(json: &str, splices: &[(Span, String)]) -> String {
     let mut sorted: Vec<_> = splices.iter().collect();
-    sorted.sort_by_key(|(span, _)| span.start);
+    // What is put in at a place comes before what is replaced from there on.
+    sorted.sort_by_key(|(span, _)| (span.start, span.end));
     let (mut out, mut at) = (String::with_capacity(json.len()), 0);
     for (span, text) in sorted {
         // A place inside of one that was replaced is gone with it.
@@ -145,5 +187,37 @@ mod tests {
         assert_eq!(changed, r#"{ "a" : "x\"" , "data":1,"a":"last" }"#);
         assert!(Fields::of("[1]").is_none());
         assert!(Fields::of("{\"a\":1").is_none());
+    }
+
+    /// Whichever of several members with one name a reader takes, it finds the value.
+    #[test]
+    fn a_member_is_set_whatever_stands_there() {
+        let rows = [
+            ("absent", r#"{"b":1}"#, r#"{"id":"n","b":1}"#),
+            ("absent, of nothing", "{ }", r#"{"id":"n" }"#),
+            ("null", r#"{"b":1,"id":null}"#, r#"{"b":1,"id":"n"}"#),
+            ("a number", r#"{"id" : 17,"b":1}"#, r#"{"id" : "n","b":1}"#),
+            ("an object", r#"{"id":{"id":"x"}}"#, r#"{"id":"n"}"#),
+            ("a list", r#"{"id":["x"],"b":1}"#, r#"{"id":"n","b":1}"#),
+            ("a text", r#"{"id":"x","b":1}"#, r#"{"id":"n","b":1}"#),
+            ("escaped", r#"{"\u0069d":null}"#, r#"{"\u0069d":"n"}"#),
+            ("twice", r#"{"id":"x","b":1,"id":null}"#, r#"{"id":"n","b":1,"id":"n"}"#),
+            ("only deeper", r#"{"b":{"id":1}}"#, r#"{"id":"n","b":{"id":1}}"#),
+        ];
+        for (what, json, expected) in rows {
+            for (before, behind) in [("", ""), (r#"{"id":"outer","in":"#, r#","id":2}"#)] {
+                let whole = format!("{before}{json}{behind}");
+                let object = &whole[before.len()..before.len() + json.len()];
+                let set = spliced(&whole, &set_members(&whole, object, &[("id", quote("n"))]));
+                assert_eq!(set, format!("{before}{expected}{behind}"), "{what}");
+                let object = &set[before.len()..before.len() + expected.len()];
+                let again = spliced(&set, &set_members(&set, object, &[("id", quote("n"))]));
+                assert_eq!(again, set, "{what}, twice");
+            }
+        }
+        let json = r#"{"type":"a","b":1}"#;
+        let members = [("type", quote("n")), ("c", "2".to_owned()), ("d", "3".to_owned())];
+        let set = spliced(json, &set_members(json, json, &members));
+        assert_eq!(set, r#"{"type":"n","c":2,"d":3,"b":1}"#);
     }
 }

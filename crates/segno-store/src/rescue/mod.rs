@@ -12,6 +12,8 @@ mod claude;
 mod codex;
 mod draft;
 mod error;
+mod folder;
+mod follow;
 mod gemini;
 mod install;
 mod json;
@@ -25,6 +27,7 @@ mod write;
 
 pub use draft::Change;
 pub use error::RescueError;
+pub use follow::Follow;
 pub use place::{Placed, replace};
 pub use rule::{RULES, Rule, RuleRow, is_repaired};
 pub use write::Rename;
@@ -66,6 +69,10 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// What is not repaired, and why.
     pub notes: Vec<String>,
+    /// Lines that change with them: but for these and those of the changes, every line stays byte for byte.
+    pub follows: Vec<Follow>,
+    /// Whether it is a subagent's, which its agent finds by its parent alone.
+    pub is_child: bool,
     /// How many lines are kept beside the result as they were.
     pub set_aside: u64,
     edits: BTreeMap<u64, Edit>,
@@ -128,24 +135,30 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
     } else {
         return Err(RescueError::NoRules { path: session.path.clone() });
     }
-    source.verify()?;
-    let mut changes = draft.changes;
-    changes.sort_by_key(|change| change.line);
+    draft.changes.sort_by_key(|change| change.line);
     let lines = || draft.edits.values().filter(|edit| edit.set_aside).count();
     let set_aside = stretches.as_ref().map_or_else(lines, |(_, aside)| aside.len()) as u64;
-    Ok(Plan {
+    let is_lost = |change: &Change| change.rule == Rule::MissingHeader.code();
+    let given = || draft.changes.iter().any(is_lost).then(|| reading.header().0);
+    let mut plan = Plan {
         agent,
-        id: reading.facts.id.clone(),
+        id: reading.facts.id.clone().or_else(given),
         path: session.path.clone(),
-        changes,
         notes: draft.notes,
+        is_child: reading.is_child || reading.facts.parent.is_some(),
         set_aside,
+        changes: draft.changes,
+        follows: Vec::new(),
         edits: draft.edits,
         renumber_from,
         stretches,
         is_packed,
         stamp: source.stamp,
-    })
+    };
+    let numbered = Output::numbered_anew(&plan, &source)?;
+    plan.follows = follow::follow(&plan.edits, &plan.changes, &numbered);
+    source.verify()?;
+    Ok(plan)
 }
 
 impl Plan {

@@ -3,14 +3,15 @@
 //! Responsible for: reading it as everything else does, and keeping of that what a plan asks for. Must not: look
 //! at bytes.
 
+use super::folder;
 use super::tree::{hash, uuid_of};
+use crate::disk::RealDisk;
 use crate::foreign::{self, Agent, Facts, ForeignError, Item, Located, View};
 use segno_model::context::Unanswered;
 use segno_model::record::Message;
 use segno_model::{Body, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
-use std::path::Path;
 
 /// A session as our reader reads it.
 #[derive(Debug, Default)]
@@ -30,7 +31,8 @@ pub(super) struct Reading {
     /// When the first record was.
     pub(super) first_at: Option<Timestamp>,
     pub(super) id_of_name: Option<String>,
-    pub(super) cwd_of_folder: Option<String>,
+    /// The name of the folder, where that stands for the session's directory.
+    folder: Option<String>,
 }
 
 impl Reading {
@@ -39,7 +41,7 @@ impl Reading {
         let mut reading = Self {
             id_of_name: id_of_name(session),
             is_child: session.parent.is_some(),
-            cwd_of_folder: cwd_of_folder(&session.path),
+            folder: folder::name(&session.path),
             ..Self::default()
         };
         let mut kept = HashMap::new();
@@ -79,7 +81,7 @@ impl Reading {
         }
         reading.replies.sort_unstable();
         reading.name_kept(session, &kept)?;
-        if let Ok(view) = View::active(session) {
+        if let Ok(view) = View::pairs(session) {
             let mut lines = HashMap::new();
             for read in &view.records {
                 lines.extend(read.origin.line.map(|line| (read.record.seq(), line)));
@@ -113,8 +115,28 @@ impl Reading {
             short => told.or_else(|| short.map(|short| short.clone() + &uuid_of(&short)[SHORT..])),
         };
         let id = id.unwrap_or_else(made_up);
-        let cwd = self.facts.cwd.clone().or_else(|| self.cwd_of_folder.clone());
-        (id, cwd.unwrap_or_else(|| "/".to_owned()), created)
+        (id, self.directory().0, created)
+    }
+
+    /// That the header is lost, and how sure it is what stands there now.
+    pub(super) fn header_lost(&self) -> String {
+        let lost = "the first line, which says what the session is, is lost";
+        match self.directory() {
+            (_, true) => lost.to_owned(),
+            (cwd, false) if self.folder.is_some() => {
+                format!("{lost}; that it ran in {cwd} is a guess from the name of its folder")
+            }
+            (cwd, false) => format!("{lost}; nothing tells where it ran: {cwd} is put there"),
+        }
+    }
+
+    /// Where it ran, and whether that is sure.
+    fn directory(&self) -> (String, bool) {
+        match (&self.facts.cwd, &self.folder) {
+            (Some(told), _) => (told.clone(), true),
+            (None, Some(folder)) => folder::directory(&RealDisk, folder),
+            (None, None) => ("/".to_owned(), false),
+        }
     }
 
     fn name_kept(
@@ -169,11 +191,4 @@ fn id_of_name(session: &Located) -> Option<String> {
         return uuid::Uuid::try_parse(id).is_ok().then(|| id.to_owned());
     }
     stem.split_once('_').map(|(_, id)| id.to_owned()).filter(|id| !id.is_empty())
-}
-
-/// The directory that pi's folder stands for: a `-` may have been another character.
-fn cwd_of_folder(path: &Path) -> Option<String> {
-    let folder = path.parent()?.file_name()?.to_str()?;
-    let inner = folder.strip_prefix("--")?.strip_suffix("--")?;
-    Some(format!("/{}", inner.replace('-', "/")))
 }

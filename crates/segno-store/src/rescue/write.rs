@@ -28,6 +28,8 @@ pub(super) struct Output<'o> {
     /// Numbering of lines: from which line on, and the last number given.
     numbers: Option<u64>,
     last: Option<u64>,
+    /// Lines of the file that got another number.
+    numbered: Vec<u64>,
 }
 
 impl<'o> Output<'o> {
@@ -37,7 +39,14 @@ impl<'o> Output<'o> {
         aside: &'o mut dyn Write,
         rename: Option<&'o Rename>,
     ) -> Self {
-        Self { result, aside, rename, numbers: plan.renumber_from, last: None }
+        Self {
+            result,
+            aside,
+            rename,
+            numbers: plan.renumber_from,
+            last: None,
+            numbered: Vec::new(),
+        }
     }
 
     /// Writes the whole result.
@@ -65,6 +74,16 @@ impl<'o> Output<'o> {
         self.aside.flush().map_err(failed)
     }
 
+    /// The lines of a file that get another number when its plan is carried out.
+    pub(super) fn numbered_anew(plan: &Plan, source: &Source) -> Result<Vec<u64>, RescueError> {
+        let (mut result, mut aside) = (io::sink(), io::sink());
+        let mut output = Output::new(plan, &mut result, &mut aside, None);
+        if output.numbers.is_some() {
+            output.write(plan, source)?;
+        }
+        Ok(std::mem::take(&mut output.numbered))
+    }
+
     fn copy(&mut self, source: &Source, offset: u64, bytes: u64) -> io::Result<()> {
         let mut part = source.from(offset)?.take(bytes);
         io::copy(&mut part, self.result).map(drop)
@@ -72,7 +91,7 @@ impl<'o> Output<'o> {
 
     fn edited(&mut self, number: u64, bytes: &[u8], ended: bool, edit: &Edit) -> io::Result<()> {
         for json in &edit.before {
-            self.line(number, json.as_bytes(), true)?;
+            self.put(number, json)?;
         }
         let found = salvage(bytes, number == 1);
         let stays = edit.objects.is_empty() && found.rules.is_empty();
@@ -88,7 +107,7 @@ impl<'o> Output<'o> {
                 }
             }
             for json in edit.after.get(&at).into_iter().flatten() {
-                self.line(number, json.as_bytes(), true)?;
+                self.put(number, json)?;
             }
         }
         if edit.set_aside {
@@ -98,17 +117,28 @@ impl<'o> Output<'o> {
         Ok(())
     }
 
+    /// One line that the file did not have.
+    fn put(&mut self, number: u64, json: &str) -> io::Result<()> {
+        let before = self.numbered.len();
+        self.line(number, json.as_bytes(), true)?;
+        self.numbered.truncate(before);
+        Ok(())
+    }
+
     /// One line of the result.
     fn line(&mut self, number: u64, bytes: &[u8], ended: bool) -> io::Result<()> {
         let renamed = self.rename.and_then(|rename| renamed(bytes, rename));
         let bytes = renamed.as_deref().unwrap_or(bytes);
-        let numbered = self.numbers.and_then(|from| self.numbered(number >= from, bytes));
+        let numbered = self.numbers.and_then(|from| self.renumbered(number >= from, bytes));
+        if numbered.is_some() && self.numbered.last() != Some(&number) {
+            self.numbered.push(number);
+        }
         self.result.write_all(numbered.as_deref().unwrap_or(bytes))?;
         self.result.write_all(if ended { b"\n" } else { b"" })
     }
 
     /// The line with the number that it should have; none when it has that.
-    fn numbered(&mut self, anew: bool, bytes: &[u8]) -> Option<Vec<u8>> {
+    fn renumbered(&mut self, anew: bool, bytes: &[u8]) -> Option<Vec<u8>> {
         let json = std::str::from_utf8(bytes).ok()?;
         let (place, number) = codex::ordinal(json)?;
         let next = match self.last {

@@ -4,6 +4,7 @@ use crate::bench::{corpus, keeps_its_promises, loses_nothing, session};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{RngSeed, TestRunner};
+use serde_json::Value;
 use std::fs;
 use std::sync::OnceLock;
 
@@ -91,6 +92,62 @@ fn odd_bytes_and_huge_lines_cost_no_more_than_their_line() {
         let bent = [&bytes, &b"\n"[..], &huge, b"\n"].concat();
         let result = keeps_its_promises(&session, &bent, &format!("{name} with a huge line"));
         assert!(result.is_some_and(|result| result.aside.len() > 3 << 20), "{name}");
+    }
+}
+
+/// A member of a row that says nothing of what was said, where it stands, and what it is instead, as JSON; nothing
+/// takes it away.
+type Aside = (&'static [&'static str], &'static str, &'static str);
+
+const ASIDE: &[Aside] = &[
+    (&["message", "usage"], "output_tokens", "99"),
+    (&["message", "usage"], "output", "99"),
+    (&["message"], "usage", "\"7\""),
+    (&["message"], "usage", ""),
+    (&[], "isSidechain", "\"false\""),
+    (&[], "gitBranch", "{\"name\":\"main\"}"),
+    (&[], "version", "null"),
+    (&[], "later", "[1]"),
+    (&["payload", "info"], "extra", "1"),
+];
+
+/// The row with the member as it is said there, if that is another row.
+fn bent(row: &Value, (path, name, json): &Aside) -> Option<Vec<u8>> {
+    let mut bent = row.clone();
+    let inner = path.iter().try_fold(&mut bent, |at, name| at.get_mut(name))?.as_object_mut()?;
+    match serde_json::from_str(json) {
+        Ok(value) => inner.insert((*name).to_owned(), value),
+        Err(_) => inner.remove(*name),
+    };
+    (bent != *row).then(|| bent.to_string().into_bytes())
+}
+
+/// Covers: #7, G4. What a reader takes for the same record is the same record for a repair too: the session goes on
+/// where it was.
+#[test]
+fn rows_that_stand_again_with_other_words_beside_them_change_no_context() {
+    for name in files() {
+        let session = session(&name);
+        let bytes = fs::read(&session.path).expect("it is in the corpus");
+        let lines: Vec<&[u8]> =
+            bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()).collect();
+        let rows: Vec<Value> =
+            lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        for aside in ASIDE {
+            let again: Vec<Vec<u8>> = rows.iter().filter_map(|row| bent(row, aside)).collect();
+            // One of them, a few, all of them.
+            let picks = [(again.len() / 3, 1), (0, 4), (0, again.len())];
+            for (from, count) in picks {
+                let some = again.iter().skip(from).take(count).map(Vec::as_slice);
+                let file = lines.iter().copied().chain(some).collect::<Vec<_>>().join(&b'\n');
+                let file = [&file, &b"\n"[..]].concat();
+                keeps_its_promises(
+                    &session,
+                    &file,
+                    &format!("{name}: {aside:?}, {count} from {from}"),
+                );
+            }
+        }
     }
 }
 

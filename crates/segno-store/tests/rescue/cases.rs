@@ -210,7 +210,7 @@ fn every_case_has_a_row() {
     }
 }
 
-fn rows(bytes: &[u8]) -> Vec<Value> {
+pub(crate) fn rows(bytes: &[u8]) -> Vec<Value> {
     let lines = bytes.split(|&b| b == b'\n').filter(|line| !line.trim_ascii().is_empty());
     lines.map(|line| serde_json::from_slice(line).expect("each line is JSON")).collect()
 }
@@ -710,4 +710,47 @@ fn the_page_names_every_rule_and_whose_sessions_it_is_for() {
     let codes: BTreeSet<&str> = RULES.iter().map(|row| row.code).collect();
     assert_eq!(codes.len(), RULES.len());
     assert!(Agent::ALL.into_iter().any(|agent| !is_repaired(agent)));
+}
+
+/// What a plan does not tell stays byte for byte.
+#[test]
+fn lines_that_no_plan_tells_stay_byte_for_byte() {
+    let mut followed = 0;
+    let mut names: Vec<String> = ROWS.iter().map(|(name, ..)| format!("cases/{name}")).collect();
+    for file in
+        ["codex/killed-mid-tool-then-resumed.jsonl", "pi/09b-sigkill-mid-tool-resumed.jsonl"]
+    {
+        names.push(format!("foreign/{file}"));
+    }
+    for name in names {
+        let session = session(&name);
+        let plan = rescue::plan(&session).expect("it reads");
+        let (mut bytes, mut aside) = (Vec::new(), Vec::new());
+        plan.write(&mut bytes, &mut aside, None).expect("it is there");
+        let kept: BTreeSet<&[u8]> = bytes.split(|&b| b == b'\n').collect();
+        let told: BTreeSet<u64> = plan.changes.iter().filter_map(|change| change.line).collect();
+        let lines = |out: bool| -> BTreeSet<u64> {
+            let kinds = plan.follows.iter().filter(|f| !out || f.what.starts_with("left out"));
+            kinds.flat_map(|f| &f.lines).flat_map(|(first, last)| *first..=*last).collect()
+        };
+        let (follows, told_out) = (lines(false), lines(true));
+        let count: u64 = plan.follows.iter().map(|follow| follow.count).sum();
+        assert_eq!(
+            (count, told.intersection(&follows).count()),
+            (follows.len() as u64, 0),
+            "{name}"
+        );
+        let original = fs::read(&session.path).expect("it is in the corpus");
+        for (line, number) in original.split(|&b| b == b'\n').zip(1..) {
+            let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+            let is_told = told.contains(&number) || follows.contains(&number);
+            assert!(is_told || kept.contains(line), "{name}: line {number}");
+            // And nothing is told that is not so.
+            let is_left_out = told_out.contains(&number);
+            let is_same = kept.contains(line) && !is_left_out;
+            assert!(!follows.contains(&number) || !is_same, "{name}: line {number}");
+        }
+        followed += follows.len();
+    }
+    assert!(followed > 11, "{followed}");
 }

@@ -6,6 +6,7 @@ mod bent;
 mod cases;
 mod gemini;
 mod gemini_sends;
+mod members;
 mod packed;
 mod pi_opens;
 mod pi_writes;

@@ -4,10 +4,10 @@ use crate::bench::{Copy, corpus, session};
 use segno_store::disk::{Disk, DiskFile, Writes};
 use segno_store::foreign::{Agent, Roots};
 use segno_store::rescue::{self, RescueError};
-use segno_testkit::sim_disk::SimDisk;
+use segno_testkit::sim_disk::{Fault, OpKind, SimDisk};
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 const CASE: &str = "cases/01-torn-middle-lines/c0de0001-1111-4111-8111-000000000001.jsonl";
@@ -43,7 +43,6 @@ fn in_place_keeps_the_file_as_it_was_beside_it() {
             .filter(|l| !l.is_empty())
             .all(|line| { before.split(|&b| b == b'\n').any(|own| own == line) })
     );
-    assert_eq!(fs::metadata(path).expect("it is there").permissions().mode() & 0o777, 0o600);
     // The next backup takes another name.
     fs::write(path, &before).expect("a file");
     let again =
@@ -199,39 +198,128 @@ fn a_copy_takes_the_sessions_subagents_along() {
     assert!(plan.install(&roots).expect("there is a place").was_there);
 }
 
-/// A subagent's session stays one: under a name by which its agent finds it, in its parent's folder, with what is said of it.
+/// A copy of a subagent's session would be another subagent, which no call names.
 #[test]
-fn a_copy_of_a_subagents_session_is_one() {
+fn a_subagents_session_is_repaired_in_place_alone() {
     let home = tempfile::tempdir().expect("a folder");
     let folder = home.path().join(".claude/projects/-srv-work-kiln");
     let case = "cases/42-subagents-before-fork/c0de002a-1111-4111-8111-0000000000a0";
     let below = folder.join("c0de002a-1111-4111-8111-0000000000a0/subagents");
     fs::create_dir_all(&below).expect("a folder");
-    let parent = corpus(&format!("{case}.jsonl"));
-    fs::copy(&parent, folder.join(parent.file_name().expect("it has one"))).expect("a file");
     let path = below.join("agent-a42b.jsonl");
     let mut bytes =
         fs::read(corpus(&format!("{case}/subagents/agent-a42b.jsonl"))).expect("it is there");
     bytes.extend_from_slice(b"{\"type\":\"user\",\"uuid\":\"be");
     fs::write(&path, bytes).expect("a file");
-    let facts = "{\"agentType\":\"explorer\",\"toolUseId\":\"toolu_1\"}";
-    fs::write(path.with_extension("meta.json"), facts).expect("a file");
     let roots = Roots { home: home.path().to_owned(), ..Roots::default() };
-    let (before, _) = segno_store::foreign::locate_of(Agent::Claude, &roots);
-    let found = before.iter().find(|one| one.path == path).expect("it is found");
-    let placed = rescue::plan(found).expect("it reads").install(&roots).expect("there is a place");
-    let name = placed.file.file_stem().and_then(|name| name.to_str()).expect("it has one");
-    let id = name.strip_prefix("agent-").expect("it is a subagent's");
-    assert!(placed.file.starts_with(&below) && id.chars().all(|c| c.is_ascii_alphanumeric()));
-    let (after, _) = segno_store::foreign::locate_of(Agent::Claude, &roots);
-    let copy = after.iter().find(|one| one.path == placed.file).expect("its agent finds it");
-    assert_eq!((&copy.parent, after.len()), (&found.parent, before.len() + 1), "{copy:?}");
-    let view = segno_store::foreign::View::active(copy).expect("it reads");
-    assert_eq!(view.facts.role.as_deref(), Some("explorer"));
-    assert_eq!(view.facts.call.as_deref(), Some("toolu_1"));
-    let text = fs::read_to_string(&placed.file).expect("it is text");
-    assert!(text.contains(&format!("\"agentId\":\"{id}\"")) && !text.contains("a42b\""), "{text}");
-    assert!(text.contains("\"sessionId\":\"c0de002a"), "its parent stays its parent: {text}");
+    let (found, _) = segno_store::foreign::locate_of(Agent::Claude, &roots);
+    // As it is found, and as a file that somebody names.
+    let named = segno_store::foreign::recognise(&path).expect("it is one");
+    for found in [&found[0], &named] {
+        let plan = rescue::plan(found).expect("it reads");
+        assert!(matches!(plan.install(&roots), Err(RescueError::Child { .. })));
+        assert_eq!(names(&path), ["agent-a42b.jsonl"]);
+    }
+    rescue::plan(&named).expect("it reads").in_place(&|| None).expect("it is free");
+    assert!(rescue::plan(&named).expect("it reads").is_empty());
+}
+
+/// Whose the file is and who may read it stays; a copy is its owner's alone.
+#[test]
+fn in_place_keeps_owner_group_and_mode() {
+    let copy = damaged();
+    let path = &copy.session.path;
+    let is_root = std::os::unix::fs::chown(path, Some(1234), Some(1235)).is_ok();
+    for mode in [0o640, 0o600, 0o444] {
+        let before = fs::read(path).expect("it is there");
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+        let plan = rescue::plan(&copy.session).expect("it reads");
+        let placed = plan.in_place(&|| None).expect("it is free");
+        for file in [Some(&placed.file), placed.set_aside.as_ref(), placed.backup.as_ref()] {
+            let file = file.expect("it is there");
+            let meta = fs::metadata(file).expect("it is there");
+            assert_eq!(meta.permissions().mode() & 0o777, mode, "{}", file.display());
+            assert!(!is_root || (meta.uid(), meta.gid()) == (1234, 1235), "{}", file.display());
+        }
+        for left in names(path).iter().filter(|name| *name != "s.jsonl") {
+            fs::remove_file(path.with_file_name(left)).expect("it is ours");
+        }
+        fs::write(path, before).expect("it is ours");
+        if is_root {
+            std::os::unix::fs::chown(path, Some(1234), Some(1235)).expect("it worked before");
+        }
+    }
+    if !is_root {
+        segno_testkit::skipped("only root can give files to others");
+    }
+}
+
+#[test]
+fn other_names_of_a_file_are_counted_but_for_those_of_an_attempt() {
+    let copy = damaged();
+    let path = &copy.session.path;
+    let names = || rescue::plan(&copy.session).expect("it reads").other_names();
+    assert_eq!(names(), 0);
+    let mut backup = path.clone().into_os_string();
+    backup.push(".before-repair");
+    fs::hard_link(path, &backup).expect("room");
+    assert_eq!(names(), 0, "an attempt that was killed");
+    fs::hard_link(path, path.with_file_name("snapshot")).expect("room");
+    assert_eq!(names(), 1);
+}
+
+/// Covers: G14. Whoever comes second finds what the first one made.
+#[test]
+fn many_installations_at_once_make_one_copy() {
+    for _ in 0..8 {
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = home.path().join(".claude/projects/-x");
+        fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join(Path::new(CASE).file_name().expect("it has one"));
+        fs::copy(corpus(CASE), &path).expect("it is in the corpus");
+        let found = segno_store::foreign::recognise(&path).expect("it is one");
+        let roots = Roots { home: home.path().to_owned(), ..Roots::default() };
+        let placed: Vec<rescue::Placed> = std::thread::scope(|scope| {
+            let one = || rescue::plan(&found).expect("it reads").install(&roots).expect("a place");
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
+            all.into_iter().map(|one| one.join().expect("it ends")).collect()
+        });
+        assert!(placed.iter().all(|one| one.file == placed[0].file), "{placed:?}");
+        assert_eq!(placed.iter().filter(|one| !one.was_there).count(), 1, "{placed:?}");
+        let names = names(&path);
+        assert_eq!(names.len(), 3, "the session, its copy, and what was set aside: {names:?}");
+    }
+}
+
+/// What a killed process left is gone with the next repair in its folder; what is at work, or somebody else's, stays.
+#[test]
+fn files_that_never_got_their_name_are_swept() {
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join(".claude/projects/-x");
+    fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join(Path::new(CASE).file_name().expect("it has one"));
+    let roots = Roots { home: home.path().to_owned(), ..Roots::default() };
+    let theirs = [".tmp-1-", ".tmp-x-1", ".tmp-1", "a.tmp-1-1", ".tmp-1-1.jsonl"];
+    for in_place in [false, true] {
+        fs::copy(corpus(CASE), &path).expect("it is in the corpus");
+        for name in theirs.iter().chain(&[".tmp-1-0", ".tmp-99999999-17", ".tmp-2-2"]) {
+            fs::write(folder.join(name), "a session").expect("room");
+        }
+        let held = fs::File::open(folder.join(".tmp-2-2")).expect("it is there");
+        held.try_lock().expect("nobody has it");
+        let found = segno_store::foreign::recognise(&path).expect("it is one");
+        let plan = rescue::plan(&found).expect("it reads");
+        if in_place {
+            plan.in_place(&|| None).expect("it is free");
+        } else {
+            plan.install(&roots).expect("there is a place");
+        }
+        let names = names(&path);
+        let left: Vec<&String> = names.iter().filter(|name| name.contains("tmp")).collect();
+        let mut expected: Vec<&str> = theirs.iter().copied().chain([".tmp-2-2"]).collect();
+        expected.sort_unstable();
+        assert_eq!(left, expected);
+    }
 }
 
 const OLD: &[u8] = b"old old old\n";
@@ -260,6 +348,66 @@ fn replace(disk: &SimDisk, path: &Path) -> Result<PathBuf, RescueError> {
         Ok(())
     };
     rescue::replace(disk, path, expected, &fill, &|| None)
+}
+
+fn names_of(disk: &SimDisk, dir: &str) -> Vec<String> {
+    let mut names: Vec<String> =
+        disk.list(Path::new(dir)).expect("a folder").into_iter().map(|e| e.name).collect();
+    names.sort();
+    names
+}
+
+/// Covers: G14, G16. A disk that fails once, at any operation: the file is as it was with nothing beside it, or the
+/// error says what is.
+#[test]
+fn a_repair_that_fails_says_what_is_there() {
+    use OpKind::{Create, Link, Meta, Remove, Rename, Sync, SyncDir, Write};
+    let path = Path::new("/agent/s.jsonl");
+    let mut outcomes = std::collections::BTreeSet::new();
+    for on in [Create, Write, Sync, SyncDir, Rename, Link, Meta, Remove] {
+        for (after, forever) in (0..8).flat_map(|after| [(after, false), (after, true)]) {
+            let disk = SimDisk::new(after);
+            disk.create_dir(Path::new("/agent")).expect("a folder");
+            write(&disk, path, OLD);
+            let expected = disk.meta(path).expect("it is there");
+            disk.inject(Fault { on, after, error: std::io::ErrorKind::Other, forever });
+            let fill = |file: &<SimDisk as Disk>::File| {
+                file.write(NEW).map(drop).map_err(RescueError::Write)
+            };
+            let done = rescue::replace(&disk, path, expected, &fill, &|| None);
+            disk.heal();
+            let (names, what) =
+                (names_of(&disk, "/agent"), format!("{on:?} {after} {forever}: {done:?}"));
+            let is_new = file_of(&disk, path).as_deref() == Some(NEW);
+            match &done {
+                Ok(backup) | Err(RescueError::Unsure { backup, .. }) => {
+                    assert!(is_new, "{what}");
+                    assert_eq!(file_of(&disk, backup).as_deref(), Some(OLD), "{what}");
+                }
+                Err(RescueError::Left { path: left, .. }) => {
+                    assert!(!is_new, "{what}");
+                    assert_eq!(file_of(&disk, left).as_deref(), Some(OLD), "{what}");
+                }
+                Err(_) => {
+                    assert!(!is_new, "{what}");
+                    // Where nothing can be removed, a file without a name stays.
+                    let named = names.iter().filter(|name| !name.starts_with(".tmp-"));
+                    assert_eq!(named.collect::<Vec<_>>(), ["s.jsonl"], "{what}");
+                    assert!(on == Remove || names.len() == 1, "{what}: {names:?}");
+                }
+            }
+            outcomes.insert(match done {
+                Ok(_) => "done",
+                Err(RescueError::Unsure { .. }) => "unsure",
+                Err(RescueError::Left { .. }) => "left",
+                Err(_) => "as it was",
+            });
+        }
+    }
+    assert!(
+        ["done", "unsure", "as it was"].iter().all(|one| outcomes.contains(one)),
+        "{outcomes:?}"
+    );
 }
 
 /// The file is there, old or new; where it is new, the old one is kept.

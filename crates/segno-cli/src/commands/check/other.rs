@@ -2,6 +2,7 @@
 //!
 //! Responsible for: everything that reading it from its first byte to its last shows. Must not: repair.
 
+use super::below::{self, Below};
 use super::{Verdict, exit, finding_lines, verdict, verdict_words};
 use crate::error::{CliError, ExitCode};
 use crate::others::Other;
@@ -28,6 +29,8 @@ struct Report<'a> {
     bytes: u64,
     /// How many places its own agent trips over; none where that is not known.
     repairs: Option<usize>,
+    /// Subagents of which something cannot be read.
+    damaged_subagents: Vec<Below>,
     findings: Vec<Finding>,
 }
 
@@ -47,7 +50,7 @@ pub(super) fn check(
     } else {
         screen.lines(lines(&report, session, named));
     }
-    Ok(exit(report.verdict))
+    Ok(if report.damaged_subagents.is_empty() { exit(report.verdict) } else { ExitCode::Failed })
 }
 
 fn examine(session: &Other) -> Result<Report<'_>, CliError> {
@@ -91,6 +94,7 @@ fn examine(session: &Other) -> Result<Report<'_>, CliError> {
         records,
         bytes: session.row.bytes,
         repairs: repairs(session),
+        damaged_subagents: below::damaged(session),
         findings,
     })
 }
@@ -107,6 +111,7 @@ fn lines(report: &Report<'_>, session: &Other, named: &str) -> Vec<Text> {
             .with_text(Text::line(Tone::Dim, &report.path)),
     );
     out.extend(advice(report, session, named));
+    out.extend(below::lines(&report.damaged_subagents));
     out
 }
 
@@ -116,6 +121,11 @@ fn advice(report: &Report<'_>, session: &Other, named: &str) -> Vec<Text> {
     let next = Text::line(Tone::Plain, &format!("next: segno repair {named}"));
     let is_worth_it = matches!(report.verdict, Verdict::Warnings | Verdict::Damage);
     match report.repairs {
+        Some(0) if is_worth_it => {
+            let agent = session.row.agent;
+            let told = format!("note: no repair changes that; {agent} opens the session as it is");
+            vec![Text::line(Tone::Plain, &told)]
+        }
         _ if is_worth_it && is_repaired(session.row.agent) => vec![next],
         None | Some(0) => Vec::new(),
         Some(places) => {

@@ -4,6 +4,7 @@
 //! or to where that agent finds it. Must not: know a format, or install unasked.
 
 use super::super::Workplace;
+use super::super::output::folder_is_there;
 use super::tell;
 use crate::args::{ExportArgs, quoted};
 use crate::error::{CliError, ExitCode};
@@ -227,6 +228,7 @@ fn written(files: &[File], path: &Path) -> Result<Vec<PathBuf>, CliError> {
         (Some(root), Some(name)) => (root, PathBuf::from(name)),
         _ => return Err(CliError::usage(format!("{shown} is no name of a file.")).next("-o FILE")),
     };
+    folder_is_there(path)?;
     let one = |file: &File| File { path: name.clone(), bytes: file.bytes.clone() };
     let done = match files {
         [file] => install(&RealDisk, root, &[one(file)], ""),

@@ -5,14 +5,17 @@
 
 use crate::args::{RepairArgs, quoted};
 use crate::commands::Workplace;
+use crate::commands::check::below;
+use crate::commands::output::folder_is_there;
 use crate::error::{CliError, ExitCode};
 use crate::others::{Launch, Other, roots};
 use crate::terminal::confirm::confirm;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
+use segno_model::store::StoreError;
 use segno_store::catalog::Catalog;
 use segno_store::foreign::{self, Agent};
-use segno_store::rescue::{self, Change, Placed, Plan, RescueError};
+use segno_store::rescue::{self, Change, Follow, Placed, Plan, RescueError};
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -59,8 +62,10 @@ pub(super) fn repair(
         }
         return Ok(sound(session, &plans, args, screen));
     }
+    possible(&to, &plans, session)?;
     if !args.json {
-        show(session, &plans, screen);
+        show(session, &plans, &to, screen);
+        screen.lines(below::lines(&below::damaged(session)));
     }
     if matches!(to, To::Nowhere) || (args.json && !args.yes) {
         say_how(session, &plans, args, place, screen);
@@ -90,6 +95,18 @@ fn only_a_copy(session: &Other) -> CliError {
     CliError::failed(gone + ".")
         .because("a copy that was kept stays as it is")
         .next(format!("Put the file back, and repair it then: segno keep --restore {word}"))
+}
+
+/// What is refused before anybody is asked.
+fn possible(to: &To, plans: &[Plan], session: &Other) -> Result<(), CliError> {
+    match to {
+        To::File(path) => folder_is_there(path),
+        To::Install => match plans.iter().find(|plan| plan.is_child) {
+            Some(plan) => Err(refused(RescueError::Child { path: plan.path.clone() }, session)),
+            None => Ok(()),
+        },
+        To::Place | To::Nowhere => Ok(()),
+    }
 }
 
 fn to(args: &RepairArgs, place: &Workplace) -> To {
@@ -173,6 +190,7 @@ fn sound(session: &Other, plans: &[Plan], args: &RepairArgs, screen: &mut Screen
     let text = format!("{} needs no repair{opens}. Nothing was written.{more}", session.word());
     screen.line(Text::line(Tone::Good, &text));
     notes(plans, screen);
+    screen.lines(below::lines(&below::damaged(session)));
     ExitCode::Done
 }
 
@@ -183,7 +201,7 @@ fn notes(plans: &[Plan], screen: &mut Screen) {
     }
 }
 
-fn show(session: &Other, plans: &[Plan], screen: &mut Screen) {
+fn show(session: &Other, plans: &[Plan], to: &To, screen: &mut Screen) {
     for plan in plans.iter().filter(|plan| !plan.is_empty()) {
         screen.line(Text::line(Tone::Strong, &plan.path.display().to_string()));
         let mut told: Vec<(&str, usize)> = Vec::new();
@@ -202,11 +220,52 @@ fn show(session: &Other, plans: &[Plan], screen: &mut Screen) {
             let text = format!("  and {} more [{rule}]", seen + 1 - ALIKE);
             screen.line(Text::default().with(Tone::Dim, &text));
         }
+        plan.follows.iter().for_each(|follow| continue_with_follow(follow, screen));
     }
-    let what = plural(plans.iter().map(|plan| plan.changes.len()).sum(), "change");
-    let text = format!("{what}; everything else stays byte for byte  {}", session.word());
-    screen.line(Text::line(Tone::Plain, &text));
+    screen.line(sum(session, plans, to));
     notes(plans, screen);
+    let linked = plans.iter().filter(|plan| matches!(to, To::Place) && !plan.is_empty());
+    for plan in linked.filter(|plan| plan.other_names() > 0) {
+        let names = plural(usize::try_from(plan.other_names()).unwrap_or(usize::MAX), "other name");
+        let text = format!(
+            "note: {} has {names} (hard links): what has those stays as it is",
+            plan.path.display()
+        );
+        screen.line(Text::line(Tone::Warning, &text));
+    }
+}
+
+/// How many changes there are, what follows from them, and that nothing else changes.
+fn sum(session: &Other, plans: &[Plan], to: &To) -> Text {
+    let what = plural(plans.iter().map(|plan| plan.changes.len()).sum(), "change");
+    let follows = plans.iter().flat_map(|plan| &plan.follows).map(|follow| follow.count).sum();
+    let more = match follows {
+        0 => String::new(),
+        count => {
+            let lines = plural(usize::try_from(count).unwrap_or(usize::MAX), "line");
+            format!(", and {lines} that change with it")
+        }
+    };
+    let id = if matches!(to, To::Install) { ", but for the session's id" } else { "" };
+    let text = format!("{what}{more}; everything else stays byte for byte{id}  {}", session.word());
+    Text::line(Tone::Plain, &text)
+}
+
+/// Lines that change with what was told: `with it: 11 lines numbered anew (15-25)`.
+fn continue_with_follow(follow: &Follow, screen: &mut Screen) {
+    /// Of so many runs the places are told.
+    const RUNS: usize = 12;
+    let run = |(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let mut places: Vec<String> = follow.lines.iter().take(RUNS).map(run).collect();
+    if follow.lines.len() > RUNS {
+        places.push("…".to_owned());
+    }
+    let lines = plural(usize::try_from(follow.count).unwrap_or(usize::MAX), "line");
+    let text = format!("with it: {lines} {} ({})", follow.what, places.join(", "));
+    screen.line(Text::line(Tone::Plain, &text));
 }
 
 fn continue_with(change: &Change, screen: &mut Screen) {
@@ -293,7 +352,10 @@ fn command(session: &Other, placed: &[Placed], to: &To) -> Option<String> {
             let copy = Other::new(Catalog::digest(&located), &[]);
             Launch::of(&copy).ok().map(|launch| launch.line())
         }
-        To::Place => Launch::of(session).ok().map(|launch| launch.line()),
+        To::Place => match &session.row.parent {
+            Some(parent) => Some(format!("segno resume {}:{parent}", session.row.agent.id())),
+            None => Launch::of(session).ok().map(|launch| launch.line()),
+        },
         _ => None,
     }
 }
@@ -306,7 +368,7 @@ fn report(
     screen: &mut Screen,
 ) {
     let shown = |path: &PathBuf| path.display().to_string();
-    let file = |plan: &Plan| json!({"path": shown(&plan.path), "changes": plan.changes, "set_aside": plan.set_aside});
+    let file = |plan: &Plan| json!({"path": shown(&plan.path), "changes": plan.changes, "follows": plan.follows, "set_aside": plan.set_aside});
     let result = |placed: &Placed| {
         json!({
             "file": shown(&placed.file),
@@ -324,6 +386,7 @@ fn report(
         "results": placed.iter().map(result).collect::<Vec<_>>(),
         "command": command,
         "notes": plans.iter().flat_map(|plan| &plan.notes).collect::<Vec<_>>(),
+        "damaged_subagents": below::damaged(session),
     }));
 }
 
@@ -332,7 +395,7 @@ fn refused(error: RescueError, session: &Other) -> CliError {
     let word = session.word();
     match error {
         RescueError::Foreign(error) => error.into(),
-        RescueError::Store(error) => error.into(),
+        RescueError::Store(error) => unwritten(error, &word),
         RescueError::Database { agent } => {
             let copy = match agent {
                 // Its own importer takes a copy in, in which every call has a result.
@@ -380,10 +443,70 @@ fn refused(error: RescueError, session: &Other) -> CliError {
                 .because(why)
                 .next(format!("Write it to a file: segno repair {} -o FILE", quoted(&word)))
         }
-        error @ RescueError::Write(_) => {
-            CliError::new(ExitCode::Unwritable, "The result could not be written.")
-                .because(crate::error::chain(&error))
-                .next("Free some space, or name another place. The session is as it was.")
+        error => not_done(error, session),
+    }
+}
+
+/// The rest of the table.
+fn not_done(error: RescueError, session: &Other) -> CliError {
+    let word = session.word();
+    match error {
+        RescueError::Child { .. } => CliError::failed(
+            "A copy of a subagent's session would be another subagent, which no call names.",
+        )
+        .because("its agent finds a subagent by what its parent says")
+        .next(format!(
+            "Put it in its place, which keeps the file beside it: segno repair {} --in-place",
+            quoted(&session.row.path.display().to_string())
+        )),
+        RescueError::Owner { path, source } => {
+            let what = format!("{} cannot keep its owner and group.", path.display());
+            CliError::new(ExitCode::Unwritable, what)
+                .because(source)
+                .next(format!(
+                    "Nothing was changed. Repair it as its owner, or write a new file: segno repair {} -o FILE",
+                    quoted(&word)
+                ))
+        }
+        RescueError::Unsure { path, backup, source } => {
+            let what =
+                format!("{} is repaired, and its folder could not be synced.", path.display());
+            CliError::new(ExitCode::Unwritable, what)
+                .because(crate::error::chain(&source))
+                .next(format!(
+                    "The file as it was is kept: {}. If power is lost now, it may have its old name again; \
+                     `segno check` tells.",
+                    backup.display()
+                ))
+        }
+        RescueError::Left { path, source } => {
+            let error = refused(*source, session);
+            let next = format!("{} {} is left of it, and can go.", error.next_step, path.display());
+            error.next(next)
+        }
+        error => CliError::new(ExitCode::Unwritable, "The result could not be written.")
+            .because(crate::error::chain(&error))
+            .next("Free some space, or name another place. The session is as it was."),
+    }
+}
+
+/// The disk refused.
+fn unwritten(error: StoreError, word: &str) -> CliError {
+    let elsewhere = format!("Write it to another place: segno repair {} -o FILE", quoted(word));
+    match error {
+        StoreError::ReadOnly(reason) => {
+            CliError::new(ExitCode::Unwritable, "Nothing can be written there.")
+                .because(reason)
+                .next(format!("{elsewhere}. The session is as it was."))
+        }
+        StoreError::NoRoom(what) => {
+            CliError::new(ExitCode::Unwritable, "There is no room left for the repaired session.")
+                .because(format!("the disk or the quota is full at {what}"))
+                .next(format!("Free some space, or: {elsewhere}. The session is as it was."))
+        }
+        error => {
+            let error = CliError::from(error);
+            error.next(format!("Put that right and repeat. {elsewhere}. The session is as it was."))
         }
     }
 }

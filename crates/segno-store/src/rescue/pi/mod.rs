@@ -10,7 +10,7 @@
 use super::UNKNOWN_OUTCOME;
 use super::calls::{Answer, Calls, Open};
 use super::draft::{At, Draft};
-use super::json::{Fields, Span, key_span, quote, span, text, unknown_piece};
+use super::json::{Fields, Span, key_span, quote, set_members, span, text, unknown_piece};
 use super::reading::Reading;
 use super::rule::Rule;
 use super::tree::{Kind, Row, Taken, Tree, hash, short_of};
@@ -117,7 +117,7 @@ impl<'r> Pi<'r> {
             // Our reader keeps it as it is, and nothing hangs on it.
             return;
         }
-        let Some(id) = self.id_of(at, &fields, draft) else {
+        let Some(id) = self.id_of(at, json, &fields, draft) else {
             // Version 1: one entry follows the other.
             return self.entry(at, json, &fields, &kind, (String::new(), None), draft);
         };
@@ -131,8 +131,9 @@ impl<'r> Pi<'r> {
             lane: MAIN,
         };
         let tail = self.tree.tail(MAIN).map(str::to_owned);
-        self.follow_renamed(at, json, &fields, draft);
         let Taken::Row { id, parent } = self.tree.take(at, row, draft) else { return };
+        // Behind its own renaming: a summary that keeps nothing names itself.
+        self.follow_renamed(at, json, &fields, draft);
         if matches!(&*kind, "label" | "session_info") {
             let astray = parent.as_ref().filter(|(on, _)| tail.as_deref().map(hash) != Some(*on));
             self.about = astray.zip(tail).map(|((_, span), tail)| (*at, tail, span.clone()));
@@ -143,13 +144,19 @@ impl<'r> Pi<'r> {
     }
 
     /// An entry's id. One that says what it hangs on, and not what it is called, gets one: others have to hang on it.
-    fn id_of<'a>(&self, at: &At, fields: &Fields<'a>, draft: &mut Draft) -> Option<Cow<'a, str>> {
+    fn id_of<'a>(
+        &self,
+        at: &At,
+        json: &str,
+        fields: &Fields<'a>,
+        draft: &mut Draft,
+    ) -> Option<Cow<'a, str>> {
         let id = fields.text("id");
         if id.is_some() || fields.get("parentId").is_none() || !draft.has(Rule::ReusedId) {
             return id;
         }
         let id = self.tree.fresh(&format!("line {} {}", at.line, at.object));
-        draft.splice(at, 1..1, format!("\"id\":{},", quote(&id)));
+        draft.splice_all(at, set_members(json, json, &[("id", quote(&id))]));
         draft.tell(Rule::ReusedId, Some(at), "an entry without an id");
         Some(Cow::Owned(id))
     }
@@ -226,11 +233,7 @@ impl<'r> Pi<'r> {
             "type": "session", "version": 3, "id": id, "timestamp": created.to_string(), "cwd": cwd,
         });
         draft.insert_before(at, header.to_string());
-        draft.tell(
-            Rule::MissingHeader,
-            None,
-            "the first line, which says what the session is, is lost",
-        );
+        draft.tell(Rule::MissingHeader, None, self.reading.header_lost());
     }
 
     /// An entry that stays; without an id in version 1.
@@ -310,10 +313,7 @@ impl<'r> Pi<'r> {
             let mut sent = id.to_string();
             if self.calls.is_used(&id) && draft.has(Rule::ReusedCallId) {
                 sent = self.calls.fresh(&id);
-                match call.get("id") {
-                    Some(own) => entry.rename(Some(own), &sent, draft),
-                    None => entry.put_id(piece, &sent, draft),
-                }
+                entry.set(piece, "id", &sent, draft);
                 let what = if id.is_empty() {
                     "a call without an id"
                 } else {
@@ -353,7 +353,7 @@ impl<'r> Pi<'r> {
         let rule = match self.calls.result(&id, turn) {
             Answer::First(renamed) => {
                 if let Some(sent) = renamed {
-                    entry.rename(message.get("toolCallId"), &sent, draft);
+                    entry.set(raw, "toolCallId", &sent, draft);
                 }
                 self.follow(entry, turn);
                 return entry.pieces(message.list("content"), draft);
@@ -387,7 +387,7 @@ impl<'r> Pi<'r> {
         message: &Fields<'_>,
         draft: &mut Draft,
     ) {
-        if message.some("usage").is_some() {
+        if message.object("usage").is_some() {
             return;
         }
         let is_call = |piece: &&RawValue| {
@@ -406,16 +406,10 @@ impl<'r> Pi<'r> {
             ("model", json!("unknown")),
             ("stopReason", json!(if calls { "toolUse" } else { "stop" })),
         ];
-        let missing = rows.iter().filter(|(name, _)| message.get(name).is_none());
-        let text: String = missing.map(|(name, value)| format!("\"{name}\":{value},")).collect();
-        if message.get("usage").is_some() {
-            // It is null: its place is taken.
-            if let Some(place) = message.get("usage").and_then(|usage| span(entry.json, usage)) {
-                draft.splice(entry.at, place, rows[0].1.to_string());
-            }
-        } else if let Some(place) = span(entry.json, raw) {
-            draft.splice(entry.at, place.start + 1..place.start + 1, text);
-        }
+        let is_missing = |name: &str| name == "usage" || message.some(name).is_none();
+        let missing = rows.iter().filter(|(name, _)| is_missing(name));
+        let missing: Vec<_> = missing.map(|(name, value)| (*name, value.to_string())).collect();
+        draft.splice_all(entry.at, set_members(entry.json, raw.get(), &missing));
         draft.tell(Rule::MissingUsage, Some(entry.at), "a reply does not say what it cost");
     }
 
@@ -454,17 +448,10 @@ impl Entry<'_> {
         hash(&self.id)
     }
 
-    fn rename(&self, raw: Option<&RawValue>, to: &str, draft: &mut Draft) {
-        if let Some(place) = raw.and_then(|raw| span(self.json, raw)) {
-            draft.splice(self.at, place, quote(to));
-        }
-    }
-
-    fn put_id(&self, call: &RawValue, id: &str, draft: &mut Draft) {
-        if let Some(place) = span(self.json, call) {
-            let begin = place.start + 1;
-            draft.splice(self.at, begin..begin, format!("\"id\":{},", quote(id)));
-        }
+    /// Sets a member of a piece of the entry to a text.
+    fn set(&self, piece: &RawValue, name: &str, to: &str, draft: &mut Draft) {
+        let splices = set_members(self.json, piece.get(), &[(name, quote(to))]);
+        draft.splice_all(self.at, splices);
     }
 
     /// Pieces that pi would send as something that they are not.
@@ -492,12 +479,12 @@ impl Entry<'_> {
 
     /// The entry stays where it is, and is not sent any more.
     fn become_note(&self, rule: Rule, message: &RawValue, draft: &mut Draft) {
-        let kind = self.fields.get("type").and_then(|raw| span(self.json, raw));
         let value = span(self.json, message);
         let key = value.and_then(|value| key_span(self.json, "message", &value));
-        if let (Some(kind), Some(key)) = (kind, key) {
+        if let Some(key) = key {
             let name = quote(&format!("segno.{}", rule.code()));
-            draft.splice(self.at, kind, format!("\"custom\",\"customType\":{name}"));
+            let members = [("type", quote("custom")), ("customType", name)];
+            draft.splice_all(self.at, set_members(self.json, self.json, &members));
             draft.splice(self.at, key, "\"data\"");
             let what = match rule {
                 Rule::SecondResult => "a second result for one call",

@@ -9,7 +9,7 @@
 //! where a branch ends is a value. Both open a file as a whole or not at all.
 
 use super::super::draft::{At, Draft, List};
-use super::super::json::{Fields, Span, quote, span, text};
+use super::super::json::{Fields, Span, quote, set_members, span, spliced, text};
 use super::super::rule::Rule;
 use super::super::tree::{Row, Taken, hash};
 use super::{MAIN, Pi};
@@ -63,7 +63,7 @@ pub(super) struct Writes {
     /// Lines before the first one that is of this version.
     strays: Vec<At>,
     /// The header, and which of its members are lost.
-    header: Option<(At, Vec<&'static str>)>,
+    header: Option<(At, Vec<(Span, String)>)>,
 }
 
 impl Writes {
@@ -84,6 +84,7 @@ enum Fate {
 struct Write<'a> {
     at: &'a At,
     json: &'a str,
+    object: &'a str,
     fields: Fields<'a>,
     /// Where its members begin, and what is put there.
     start: usize,
@@ -95,10 +96,19 @@ impl Write<'_> {
         raw.and_then(|raw| span(self.json, raw))
     }
 
+    /// Replaces a member that is there.
     fn replace(&self, name: &str, by: &str, draft: &mut Draft) {
-        if let Some(place) = self.place(self.fields.get(name)) {
+        for place in self.fields.all(name).filter_map(|raw| span(self.json, raw)) {
             draft.splice(self.at, place, by);
         }
+    }
+
+    /// Sets a member, whatever stands there.
+    fn set(&mut self, name: &str, to: &str, draft: &mut Draft) {
+        if self.fields.get(name).is_none() {
+            self.before.push_str(&format!("\"{name}\":{to},"));
+        }
+        self.replace(name, to, draft);
     }
 }
 
@@ -118,7 +128,8 @@ impl Pi<'_> {
             && let Some((fields, start)) = members(json, only)
             && fields.text("kind").as_deref() == Some("header")
         {
-            let header = Write { at, json, fields, start, before: String::new() };
+            let object = only.get();
+            let header = Write { at, json, object, fields, start, before: String::new() };
             return self.writes_header(&header, draft);
         }
         if !self.writes.lines.insert(hash(json)) && draft.has(Rule::RepeatedRecord) {
@@ -129,7 +140,8 @@ impl Pi<'_> {
         for (n, raw) in all.iter().enumerate() {
             let mut fate = Fate::Lost;
             if let Some((fields, start)) = members(json, raw) {
-                let mut write = Write { at, json, fields, start, before: String::new() };
+                let object = raw.get();
+                let mut write = Write { at, json, object, fields, start, before: String::new() };
                 fate = self.write(&mut write, draft);
                 if !write.before.is_empty() {
                     draft.splice(at, start..start, write.before);
@@ -219,10 +231,7 @@ impl Pi<'_> {
             return;
         }
         let time = self.writes.time.to_string();
-        match raw {
-            Some(_) => write.replace("timestamp", &time, draft),
-            None => write.before.push_str(&format!("\"timestamp\":{time},")),
-        }
+        write.set("timestamp", &time, draft);
         draft.tell(Rule::OddField, Some(write.at), "a write that does not say when it was");
     }
 
@@ -243,15 +252,35 @@ impl Pi<'_> {
         let is_text = |name: &str| write.fields.text(name).is_some();
         let texts = ["id", "cwd"].into_iter().filter(|name| !is_text(name));
         let others = marks.iter().chain(&["createdAt"]).copied().filter(|name| !has(name));
-        self.writes.header = Some((*write.at, texts.chain(others).collect()));
+        let lost = self.lost_members(write, texts.chain(others));
         if let Some(first) = self.first.filter(|first| first != write.at)
             && draft.has(Rule::MissingHeader)
         {
-            draft.insert_before(&first, write.json.to_owned());
+            draft.insert_before(&first, spliced(write.json, &lost));
             draft.leave_out(write.at);
             let what = "the line that says what the session is does not stand first";
             draft.tell(Rule::MissingHeader, Some(write.at), what);
+        } else {
+            self.writes.header = Some((*write.at, lost));
         }
+    }
+
+    /// What has to stand in a header that has lost some of its members.
+    fn lost_members<'n>(
+        &self,
+        write: &Write<'_>,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Vec<(Span, String)> {
+        let (id, cwd, created) = self.reading.header();
+        let value = |name: &str| match name {
+            "id" => quote(&id),
+            "cwd" => quote(&cwd),
+            "createdAt" => created.0.max(0).to_string(),
+            "storageVersion" => "1".to_owned(),
+            _ => "4".to_owned(),
+        };
+        let members: Vec<(&str, String)> = names.map(|name| (name, value(name))).collect();
+        set_members(write.json, write.object, &members)
     }
 
     /// An entry hangs on one that is there, under an id of its own.
@@ -261,7 +290,7 @@ impl Pi<'_> {
             Some(id) => id.into_owned(),
             None => {
                 let id = self.tree.fresh(&format!("line {} {}", at.line, write.start));
-                write.before.push_str(&format!("\"id\":{},", quote(&id)));
+                write.set("id", &quote(&id), draft);
                 draft.tell(Rule::ReusedId, Some(at), "an entry without an id");
                 id
             }
@@ -392,10 +421,7 @@ impl Pi<'_> {
         if own == Some(number) || !draft.has(Rule::Ordinals) {
             return;
         }
-        match raw {
-            Some(_) => write.replace("seq", &number.to_string(), draft),
-            None => write.before.push_str(&format!("\"seq\":{number},")),
-        }
+        write.set("seq", &number.to_string(), draft);
         self.writes.astray.get_or_insert(*write.at);
     }
 
@@ -405,19 +431,7 @@ impl Pi<'_> {
         else {
             return;
         };
-        let (id, cwd, created) = self.reading.header();
-        let member = |name: &&str| {
-            let value = match *name {
-                "id" => quote(&id),
-                "cwd" => quote(&cwd),
-                "createdAt" => created.0.max(0).to_string(),
-                "storageVersion" => "1".to_owned(),
-                _ => "4".to_owned(),
-            };
-            format!("\"{name}\":{value},")
-        };
-        let members: String = lost.iter().map(member).collect();
-        draft.splice(&at, 1..1, members);
+        draft.splice_all(&at, lost);
         draft.tell(Rule::MissingHeader, Some(&at), "the header has lost some of its members");
     }
 
@@ -440,8 +454,7 @@ impl Pi<'_> {
                 json!({"kind": "header", "version": 4, "id": id, "createdAt": created, "cwd": cwd})
             };
             draft.insert_before(&first, header.to_string());
-            let what = "the first line, which says what the session is, is lost";
-            draft.tell(Rule::MissingHeader, None, what);
+            draft.tell(Rule::MissingHeader, None, self.reading.header_lost());
         }
         self.tree.finish(&HashMap::new(), draft);
         for at in self.writes.blank.drain(..) {
@@ -509,9 +522,6 @@ fn operation(write: &mut Write<'_>, draft: &mut Draft) {
         (Some(_), true) => "append",
         (Some(_), false) => "set",
     };
-    match write.fields.get("op") {
-        Some(_) => write.replace("op", &quote(op), draft),
-        None => write.before.push_str(&format!("\"op\":{},", quote(op))),
-    }
+    write.set("op", &quote(op), draft);
     draft.tell(Rule::OddField, Some(write.at), "a write that does not say what is done");
 }
