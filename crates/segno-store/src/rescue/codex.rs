@@ -15,6 +15,7 @@ use super::json::{Fields, Span, quote, set_members, span, spliced, text, unknown
 use super::reading::Reading;
 use super::rule::Rule;
 use crate::foreign::codex::numbers::{Numbered, Ordinals};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 /// One session while it is gone through.
@@ -335,14 +336,23 @@ fn pieces(at: &At, json: &str, item: &Fields<'_>, draft: &mut Draft) {
     let is_reply = item.text("role").as_deref() == Some("assistant");
     let words = if is_reply { "output_text" } else { "input_text" };
     for piece in pieces.into_iter().flatten() {
-        let Some(kind) = Fields::of(piece.get()).and_then(|piece| piece.text("type")) else {
-            continue;
-        };
+        let Some(fields) = Fields::of(piece.get()) else { continue };
+        let Some(kind) = fields.text("type") else { continue };
         let Some(place) = span(json, piece).filter(|_| !known.contains(&&*kind)) else { continue };
-        let text = json!({ "type": words, "text": unknown_piece(piece) });
-        draft.splice(at, place, text.to_string());
+        draft.splice(at, place, stand_in(piece, &fields, words).to_string());
         let what = "a piece of a kind that Codex does not know";
         draft.tell(Rule::UnknownPiece, Some(at), what);
+    }
+}
+
+/// What Codex is given for a piece of a kind that it does not know. Our reader goes by what a piece holds: what has
+/// words or a picture is that, whatever became of its kind.
+fn stand_in(piece: &RawValue, fields: &Fields<'_>, words: &str) -> Value {
+    let picture = fields.text("image_url").filter(|url| url.starts_with("data:"));
+    match (fields.text("text"), picture) {
+        (Some(text), _) => json!({ "type": words, "text": text }),
+        (None, Some(url)) => json!({ "type": "input_image", "image_url": url }),
+        (None, None) => json!({ "type": words, "text": unknown_piece(piece) }),
     }
 }
 

@@ -484,6 +484,36 @@ fn what_stands_beside_a_piece_of_an_unknown_kind_is_sent_again() {
     }
 }
 
+/// A piece whose kind was damaged is what it holds, as our reader has it.
+///
+/// Covers: G3, G14.
+#[test]
+fn a_piece_of_a_damaged_kind_is_what_it_holds() {
+    let name = "37-unknown-variants/rollout-2026-03-02T09-00-00-019c0000-0025-7000-8000-000000000025.jsonl";
+    let (located, _) = repair_case(name);
+    let header = fs::read_to_string(&located.path).expect("it is in the corpus");
+    let header = header.lines().next().expect("a line").to_owned();
+    let picture = "data:image/png;base64,iVBORw0KGgo=";
+    let cases = [
+        (
+            json!({"type": "input_t\u{FFFD}xt", "text": "words"}),
+            json!({"type": "input_text", "text": "words"}),
+        ),
+        (
+            json!({"type": "input_imag\u{FFFD}", "image_url": picture}),
+            json!({"type": "input_image", "image_url": picture}),
+        ),
+    ];
+    for (piece, expected) in cases {
+        let row = json!({"timestamp": "2026-03-02T09:00:00.000Z", "type": "response_item", "payload":
+            {"type": "message", "role": "user", "content": [piece]}});
+        let before = Copy::of(&located, format!("{header}\n{row}\n").as_bytes());
+        let result = repaired(&before.session).expect("it is repaired");
+        assert_eq!(rows(&result.bytes)[1]["payload"]["content"][0], expected, "{row}");
+        assert_eq!(Copy::of(&located, &result.bytes).context(), before.context(), "{row}");
+    }
+}
+
 /// Covers: #36, #38, #39. pi is given one result for each call, under ids that no provider refuses.
 #[test]
 fn calls_and_results_pair_one_to_one() {
