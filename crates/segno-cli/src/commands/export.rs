@@ -38,11 +38,6 @@ pub async fn export(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    if args.output.is_none() && !args.install && screen.is_closed() {
-        return Err(CliError::new(ExitCode::Unwritable, "The export has nowhere to go.")
-            .because("standard output was closed")
-            .next("Name a file: -o FILE"));
-    }
     if let Some(target) = args.format.agent() {
         return agent::export(args, target, place, screen).await;
     }

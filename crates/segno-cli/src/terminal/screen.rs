@@ -15,7 +15,6 @@ pub struct Screen {
     sink: Box<dyn Write + Send>,
     look: Look,
     trouble: Option<io::Error>,
-    closed: bool,
 }
 
 impl std::fmt::Debug for Screen {
@@ -29,7 +28,7 @@ impl Screen {
     #[must_use]
     pub fn stdout() -> Self {
         let terminal = io::stdout().is_terminal();
-        Self { closed: was_closed(), ..Self::new(Box::new(io::stdout()), detect(terminal)) }
+        Self::new(Box::new(io::stdout()), detect(terminal))
     }
 
     /// The process's standard error, for errors and for progress beside `--json`.
@@ -42,7 +41,7 @@ impl Screen {
     /// Any other place.
     #[must_use]
     pub fn new(sink: Box<dyn Write + Send>, look: Look) -> Self {
-        Self { sink, look, trouble: None, closed: false }
+        Self { sink, look, trouble: None }
     }
 
     /// A place that tests can read from.
@@ -144,12 +143,6 @@ impl Screen {
         self.trouble.is_some()
     }
 
-    /// Whether there was no output when the program was started, so that everything written is lost.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.closed
-    }
-
     /// The end of all output.
     ///
     /// # Errors
@@ -190,20 +183,6 @@ pub(crate) fn escape_json(text: &str) -> String {
         }
     }
     out
-}
-
-/// Whether standard output was closed by whoever started the program. Rust then opens the null device in its place, for
-/// reading and writing; shells open it for writing alone.
-fn was_closed() -> bool {
-    use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, stat};
-    let stdout = io::stdout();
-    let (Ok(flags), Ok(meta), Ok(null)) = (fcntl_getfl(&stdout), fstat(&stdout), stat("/dev/null"))
-    else {
-        return false;
-    };
-    let is_null = FileType::from_raw_mode(meta.st_mode) == FileType::CharacterDevice
-        && meta.st_rdev == null.st_rdev;
-    is_null && flags.contains(OFlags::RDWR)
 }
 
 fn detect(terminal: bool) -> Look {
