@@ -11,7 +11,7 @@ use super::transcript::{
     Answer, Call, Part, Piece, Reply, Said, Transcript, Turn, UNKNOWN_OUTCOME, text_of,
 };
 use super::{Blobs, LossKind, Losses, Session};
-use crate::foreign::Agent;
+use crate::foreign::{Agent, is_state};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use segno_model::compaction::beside_summary;
@@ -421,6 +421,7 @@ impl<'a> Builder<'a> {
                     Message::User(user) => self.tell_of_unknown(&user.content, seq),
                     Message::Assistant(reply) => self.tell_of_reply(reply, seq),
                 },
+                Body::Custom(_) if is_state(record) => self.losses.of(LossKind::State, seq),
                 _ => {}
             }
         }

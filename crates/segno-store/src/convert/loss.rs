@@ -55,6 +55,8 @@ pub enum LossKind {
     Notices,
     /// Settings, tasks, labels, questions of permission.
     Metadata,
+    /// State of an agent, an extension or an embedder: snapshots of files, an extension's own records.
+    State,
 }
 
 impl LossKind {
@@ -129,6 +131,10 @@ impl LossKind {
             Self::Metadata => (
                 "record of a setting, a task or a permission",
                 "records of settings, tasks or permissions",
+            ),
+            Self::State => (
+                "record of an extension's state or a snapshot of files",
+                "records of an extension's state or snapshots of files",
             ),
         }
     }

@@ -37,6 +37,7 @@ mod qwen;
 mod rows;
 #[cfg(feature = "catalog")]
 mod sqlite;
+mod state;
 mod view;
 
 pub use agent::Agent;
@@ -49,6 +50,7 @@ pub use live::{Openers, Running, openers, running};
 pub use locate::{Located, Roots, Stamp};
 #[cfg(feature = "catalog")]
 pub use rows::{copy_rows, lost_rows};
+pub(crate) use state::is_state;
 pub use view::{View, pos};
 
 pub(crate) use codex::SUMMARY as CODEX_SUMMARY;

@@ -9,6 +9,7 @@ use super::input::ForeignError;
 use super::item::{ForeignRecord, Item};
 use super::locate::Located;
 use super::outline::Short;
+use super::state::is_state;
 use segno_model::context::{self, Context};
 use segno_model::finding::Finding;
 use segno_model::record::{
@@ -46,7 +47,9 @@ impl View {
     /// # Errors
     /// As [`super::read`].
     pub fn to_convert(session: &Located) -> Result<Self, ForeignError> {
-        Self::of(session, |record| record.is_node() || !matches!(record.body(), Body::Custom(_)))
+        Self::of(session, |record| {
+            record.is_node() || !matches!(record.body(), Body::Custom(_)) || is_state(record)
+        })
     }
 
     fn of(session: &Located, takes: impl Fn(&Record) -> bool) -> Result<Self, ForeignError> {

@@ -7,3 +7,4 @@ mod made;
 mod own;
 mod round;
 mod scene;
+mod state;

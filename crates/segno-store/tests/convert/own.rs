@@ -7,14 +7,15 @@ use segno_store::foreign::Agent;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where a piece stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Place {
+pub(crate) enum Place {
     Prompt,
     Reply,
     Result,
+    Nowhere,
 }
 use Place::{Prompt, Reply, Result};
 
@@ -323,7 +324,14 @@ fn holds(value: &Value, test: &dyn Fn(&Value) -> bool) -> bool {
 }
 
 /// A prompt, a call with its result and a last word, with a piece beside a text where it is to stand.
-fn session(agent: Agent, place: Place, piece: &str) -> Session {
+pub(crate) fn session(agent: Agent, place: Place, piece: &str) -> Session {
+    let home = tempfile::tempdir().expect("a folder");
+    let path = file(home.path(), agent, place, piece);
+    scene::session(&path).unwrap_or_else(|| panic!("{agent}: it is not read"))
+}
+
+/// The file of such a session.
+pub(crate) fn file(home: &Path, agent: Agent, place: Place, piece: &str) -> PathBuf {
     let piece: Value = serde_json::from_str(piece).expect("JSON");
     let at = |of: Place| Some(piece.clone()).filter(|_| place == of);
     let (name, text) = match agent {
@@ -337,10 +345,9 @@ fn session(agent: Agent, place: Place, piece: &str) -> Session {
         Agent::OpenCode => ("ses_1.json", opencode(&at)),
         _ => ("session-2026-03-02T09-00-c0de0001.jsonl", gemini(&at)),
     };
-    let home = tempfile::tempdir().expect("a folder");
-    let path = home.path().join(name);
+    let path = home.join(name);
     fs::write(&path, text).expect("a file");
-    scene::session(&path).unwrap_or_else(|| panic!("{agent}: it is not read"))
+    path
 }
 
 type At<'a> = &'a dyn Fn(Place) -> Option<Value>;

@@ -247,7 +247,8 @@ fn sum(session: &Other, plans: &[Plan], to: &To) -> Text {
         }
     };
     let id = if matches!(to, To::Install) { ", but for the session's id" } else { "" };
-    let text = format!("{what}{more}; everything else stays byte for byte{id}  {}", session.word());
+    let word = session.word();
+    let text = format!("{word}: {what}{more}; everything else stays byte for byte{id}");
     Text::line(Tone::Plain, &text)
 }
 
