@@ -149,8 +149,9 @@ async fn in_another(
     stores: &Stores,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let copy =
+    let mut copy =
         HandOver::of(target, session, stores, &Workplace::cwd()?, &mut Masker::new(false)).await?;
+    copy.tell_of_secrets();
     if !export::agent::agreed(&copy, args.yes)? {
         screen.line(Text::line(Tone::Dim, "Nothing was written."));
         return Ok(ExitCode::Stopped);

@@ -10,6 +10,7 @@ use crate::history::History;
 use crate::secrets::Masker;
 use crate::stores::Stores;
 use crate::terminal::clean;
+use crate::terminal::table::plural;
 use segno_model::record::{BlobRef, Body, GitFacts};
 use segno_model::store::Clock as _;
 use segno_model::{Record, SessionId, Timestamp};
@@ -117,6 +118,18 @@ impl HandOver {
             masker.look_through(&String::from_utf8_lossy(&file.bytes));
         }
         masker.different()
+    }
+
+    /// Notes how many secrets go along, and what makes a copy without them.
+    pub fn tell_of_secrets(&mut self) {
+        let count = self.secrets();
+        if count > 0 {
+            let (word, target) = (&self.word, self.target.id());
+            let go = if count == 1 { "goes" } else { "go" };
+            let without = format!("`segno export {word} --format {target} --redact --install`");
+            let secrets = plural(count, "secret");
+            self.notes.push(format!("{secrets} {go} along; {without} makes a copy without"));
+        }
     }
 
     /// Where its files are once they are there, its own first.

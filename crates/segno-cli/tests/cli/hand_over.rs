@@ -112,6 +112,10 @@ fn a_copy_goes_out_whole_unless_secrets_are_to_be_masked() {
         assert!(told(&plain).contains("not in it: "), "{agent}: {plain:?}");
         assert!(plain.err.contains("1 secret is left in it for the agent; --redact"), "{plain:?}");
         assert!(plain.out.contains("ghp_FAKE") && plain.out.contains("kiln stay cold"), "{agent}");
+        let going = run(&desk, &["resume", "last", "--in", agent, "--print"]);
+        let without = format!("--format {agent} --redact --install` makes a copy without");
+        assert!(told(&going).contains("1 secret goes along; "), "{going:?}");
+        assert!(told(&going).contains(&without), "{going:?}");
         let kept = run(&desk, &["export", "last", "--format", agent, "--keep-secrets"]);
         assert!(!told(&kept).contains("secret") && kept.out.contains("ghp_FAKE"), "{kept:?}");
         let masked = run(&desk, &["export", "last", "--format", agent, "--redact"]);
