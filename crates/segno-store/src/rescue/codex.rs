@@ -105,7 +105,15 @@ impl<'r> Codex<'r> {
     fn header(&mut self, at: &At, json: &str, fields: &Fields<'_>, draft: &mut Draft) {
         let payload = fields.object("payload");
         let mode = payload.as_ref().and_then(|payload| payload.text("history_mode"));
-        let base = payload.as_ref().and_then(|payload| payload.object("history_base"));
+        let mut base = payload.as_ref().and_then(|payload| payload.object("history_base"));
+        let cut = self.lost_base(json, payload.as_ref(), draft);
+        if let Some(cut) = &cut {
+            base = None;
+            draft.tell(Rule::LostBase, Some(at), "the session that this one continues is nowhere");
+            if self.first == Some(*at) {
+                draft.splice(at, cut.clone(), "null");
+            }
+        }
         let start = base.and_then(|base| number(&base, "end_ordinal_exclusive")).unwrap_or(0);
         let place = fields.get("ordinal").and_then(|raw| span(json, raw));
         let wrong =
@@ -121,11 +129,17 @@ impl<'r> Codex<'r> {
             }
             return;
         }
-        let json = match wrong {
-            Some(place) => spliced(json, &[(place, start.to_string())]),
-            None => json.to_owned(),
-        };
-        self.late_header = Some((*at, json));
+        let number = wrong.map(|place| (place, start.to_string()));
+        let cut = cut.map(|place| (place, "null".to_owned()));
+        let splices: Vec<(Span, String)> = number.into_iter().chain(cut).collect();
+        self.late_header = Some((*at, spliced(json, &splices)));
+    }
+
+    /// Where the header names what the session continues, if that is nowhere: Codex refuses such a file.
+    fn lost_base(&self, json: &str, payload: Option<&Fields<'_>>, draft: &Draft) -> Option<Span> {
+        let is_lost = self.reading.lost_base && draft.has(Rule::LostBase);
+        let base = payload.filter(|_| is_lost)?.get("history_base")?;
+        span(json, base).filter(|_| base.get() != "null")
     }
 
     /// Looks at a line's number. False: it is a repeat.

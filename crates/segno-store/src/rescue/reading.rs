@@ -23,6 +23,8 @@ pub(super) struct Reading {
     pub(super) unanswered: Vec<(Option<u64>, String)>,
     /// Lines of results whose call is nowhere. One that stands behind its result may be part of the same reply.
     pub(super) orphans: HashSet<u64>,
+    /// What the session continues is nowhere.
+    pub(super) lost_base: bool,
     /// By the line of a compaction: the first record that it keeps.
     pub(super) kept: HashMap<u64, Option<String>>,
     pub(super) facts: Facts,
@@ -70,7 +72,7 @@ impl Reading {
                 Item::Finding(found) if found.code == "orphan-result" => {
                     reading.orphans.extend(found.line);
                 }
-                Item::Finding(_) => {}
+                Item::Finding(found) => reading.lost_base |= found.code == "missing-base",
             }
             ControlFlow::Continue(())
         });

@@ -57,6 +57,8 @@ pub enum Rule {
     MissingUsage,
     /// The first line, which says what the session is, is lost.
     MissingHeader,
+    /// The session that this one continues is nowhere.
+    LostBase,
     /// The numbers of the lines do not count up by one.
     Ordinals,
     /// A packed file that is broken.
@@ -169,6 +171,12 @@ pub const RULES: &[RuleRow] = &[
         "missing-header",
         &[Codex, Pi, Gemini],
         "put together from the file's name and its other lines",
+    ),
+    row(
+        Rule::LostBase,
+        "lost-base",
+        &[Codex],
+        "begins with its own first line; what it continued is named no more",
     ),
     row(Rule::Ordinals, "ordinals", &[Codex, Pi], "numbered again from there on"),
     row(Rule::TornArchive, "torn-archive", &[Codex], "what could be unpacked is kept"),

@@ -51,7 +51,7 @@ impl Thread {
             if self.ancestor(ancestor, out).is_err() {
                 let sentence = "A session that this one continues cannot be read.";
                 let done = "What it holds itself was read.";
-                out.found("missing-base", Severity::Damage, at, sentence, done);
+                out.found("damaged-base", Severity::Damage, at, sentence, done);
             }
         }
         self.counting = own;
@@ -92,7 +92,12 @@ impl Thread {
             }
             Ok(all)
         })?;
-        if damaged || torn.get() {
+        if !before.is_reached() && !torn.get() {
+            let sentence =
+                "The session that this one continues ends before the place where it was forked.";
+            let done = "What is there of it was read.";
+            out.found("damaged-base", Severity::Damage, &Origin::default(), sentence, done);
+        } else if damaged || torn.get() {
             let sentence = "The session that this one continues has damage before the fork.";
             let done = "What can be read of it was read.";
             out.found("damaged-base", Severity::Warning, &Origin::default(), sentence, done);

@@ -111,6 +111,8 @@ pub(super) struct Before {
     end: End,
     /// A line whose number does not belong any more, and what came behind it.
     held: Vec<(String, Origin)>,
+    /// Whether a line stands where the end is, or right before it.
+    is_reached: bool,
 }
 
 /// What is known once a line was given.
@@ -126,10 +128,23 @@ pub(super) enum Known {
 
 impl Before {
     pub(super) fn new(end: End) -> Self {
-        Self { end, held: Vec::new() }
+        let is_reached = end.ordinal.is_none_or(|end| end == 0) && end.offset.is_none();
+        Self { end, held: Vec::new(), is_reached }
+    }
+
+    /// Whether the file goes on to the end, as far as was read.
+    pub(super) fn is_reached(&self) -> bool {
+        self.is_reached
     }
 
     pub(super) fn take(&mut self, row: &Row<'_>, json: &str, origin: &Origin) -> Known {
+        /// The end of a line.
+        const LINE_END: u64 = 2;
+        let behind = origin.offset.map(|at| at.saturating_add(json.len() as u64 + LINE_END));
+        let by_place = self.end.offset.zip(behind).is_some_and(|(end, behind)| behind >= end);
+        let by_number = self.end.ordinal.zip(number(row.ordinal));
+        self.is_reached |=
+            by_place || by_number.is_some_and(|(end, own)| own >= end.saturating_sub(1));
         if let Some((end, offset)) = self.end.offset.zip(origin.offset) {
             let line = || vec![(json.to_owned(), origin.clone())];
             return if offset < end { Known::Within(line()) } else { Known::Passed };

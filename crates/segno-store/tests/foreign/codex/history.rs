@@ -309,6 +309,14 @@ fn forks_of_forks_are_followed_and_loops_end() {
     assert_eq!(findings(&view), ["damaged-base"]);
     assert_eq!(sent(&view), ["user: a", "user: d", "user: f"]);
 
+    // An original that ends before the fork lacks what the fork continues, whatever reads of it.
+    let short = [header(0, &ids[0], ""), says(1, "a")];
+    home.put(&ids[0], short.join("\n"));
+    let view = read(&third);
+    assert_eq!(findings(&view), ["damaged-base"]);
+    assert_eq!(view.findings[0].severity, segno_model::finding::Severity::Damage);
+    assert_eq!(sent(&view), ["user: a", "user: d", "user: f"]);
+
     // One that refers to itself.
     let ring = [header(1, &ids[0], &base(&ids[1], 9)), says(9, "a")];
     home.put(&ids[0], ring.join("\n"));
