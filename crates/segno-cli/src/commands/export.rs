@@ -59,7 +59,11 @@ pub async fn export(
             Broken::Write(error) => unwritable(args.output.as_deref(), error),
         }
     })?;
-    notes.extend(masked(masker.masked()));
+    let count = masker.masked();
+    for note in &mut notes {
+        *note = masker.text(note).into_owned();
+    }
+    notes.extend(masked(count));
     notes.iter().for_each(|note| tell(note));
     Ok(ExitCode::Done)
 }

@@ -97,6 +97,10 @@ impl HandOver {
         if masker.is_on() {
             // Another copy than the one with everything in it.
             read.id.push_str(" masked");
+            // An agent's titles are cut, and half a secret is none that could be found.
+            for title in [&mut read.named, &mut read.titled].into_iter().flatten() {
+                *title = masker.text(title).into_owned();
+            }
         }
         let (id, now) = (new_id(&read, target), Some(SystemClock.now()));
         let options = Options { id, project, now, ..Options::default() };
@@ -104,6 +108,9 @@ impl HandOver {
             convert(&read, target, &options, &*blobs).map_err(|e| refused(&e, &word))?;
         if masker.is_on() {
             mask(&mut converted.files, masker);
+            for note in &mut notes {
+                *note = masker.text(note).into_owned();
+            }
         }
         let own_place = || stores.home.data.join("handed-over").join(target.id());
         let root = foreign::home(target, &roots(&stores.home)).unwrap_or_else(own_place);

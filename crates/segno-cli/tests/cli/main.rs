@@ -19,6 +19,7 @@ mod erase;
 mod error;
 mod export;
 mod export_html;
+mod export_secrets;
 mod family_states;
 mod file_notes;
 mod finding;

@@ -363,7 +363,14 @@ fn title(session: &Session, transcript: &Transcript) -> String {
     };
     let title = session.title().map(str::to_owned).or_else(first);
     let title = title.unwrap_or_else(|| format!("New session - {}", session.began()));
-    title.chars().take(MOST_TITLE).collect()
+    let mut cut: String = title.chars().take(MOST_TITLE).collect();
+    // Half a word says nothing, and half a key is one that no rule finds.
+    if cut.len() < title.len()
+        && let Some(space) = cut.rfind(char::is_whitespace)
+    {
+        cut.truncate(space);
+    }
+    cut
 }
 
 fn provider(model: &ModelRef) -> &str {

@@ -36,7 +36,7 @@ pub(super) fn write(
 fn head(head: &Head, masker: &mut Masker, out: &mut dyn Write) -> io::Result<()> {
     let title = masker.shown(&head.title);
     let title = title.lines().next().unwrap_or("Session");
-    write!(out, "# {title}\n\nSession {}", head.word)?;
+    write!(out, "# {title}\n\nSession {}", masker.shown(&head.word))?;
     if !head.cwd.is_empty() {
         write!(out, ", in `{}`", masker.shown(&head.cwd))?;
     }
@@ -67,7 +67,7 @@ fn section(subject: &Subject, told: &Told<'_>, masker: &mut Masker) -> String {
         Body::Message(message) => match &**message {
             Message::User(user) => {
                 let who = user.notice.as_ref().map_or("You".to_owned(), |n| format!("Notice: {n}"));
-                titled(&who, masker.shown(&subject.blocks(&user.content)))
+                titled(&masker.shown(&who), masker.shown(&subject.blocks(&user.content)))
             }
             Message::Assistant(reply) => self::reply(seq, reply, masker),
             Message::Tool(result) => self::result(seq, subject, result, masker),
@@ -80,7 +80,8 @@ fn section(subject: &Subject, told: &Told<'_>, masker: &mut Masker) -> String {
             titled("Summary of another branch", masker.shown(&subject.text(&summary.summary)))
         }
         Body::Custom(custom) if custom.context.is_some() => {
-            titled(&custom.name, masker.shown(custom.context.as_deref().unwrap_or_default()))
+            let text = custom.context.as_deref().unwrap_or_default();
+            titled(&masker.shown(&custom.name), masker.shown(text))
         }
         Body::Child(child) => match show::child_words(child) {
             Some(said) => {
@@ -102,7 +103,7 @@ fn where_to_read(id: &str) -> String {
 }
 
 fn reply(seq: u64, reply: &AssistantMessage, masker: &mut Masker) -> String {
-    let mut out = format!("## {} (#{seq})\n", model_word(&reply.model));
+    let mut out = format!("## {} (#{seq})\n", masker.shown(&model_word(&reply.model)));
     for block in &reply.content {
         match block {
             AssistantBlock::Text { text } => {

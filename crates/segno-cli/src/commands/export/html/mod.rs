@@ -78,7 +78,7 @@ impl<'a> Page<'a> {
                     Severity::Warning => ("finding warning", String::new()),
                     Severity::Note => ("finding note", String::new()),
                 };
-                let told = record::finding(finding);
+                let told = line(&masker.shown(&record::finding(finding)));
                 writeln!(out, "<aside class=\"{class}\"{name}><b>{}</b> {told}</aside>", line(finding.code))
             }
             Part::Waiting(prompt) => {
@@ -92,7 +92,7 @@ impl<'a> Page<'a> {
 
     /// A session that cannot be read.
     pub(super) fn unreadable(&mut self, place: &str, why: &str) -> io::Result<()> {
-        let why = line(why);
+        let why = line(&self.masker.shown(why));
         writeln!(
             self.out,
             "<section id=\"{place}\"><aside class=\"finding damage\">{why}</aside></section>"
@@ -106,7 +106,7 @@ impl<'a> Page<'a> {
         children: &[(String, String)],
     ) -> io::Result<()> {
         let title = line(&self.masker.shown(&short(&head.title)));
-        let role = head.role.as_deref().map(|role| format!("{}: ", line(role)));
+        let role = head.role.as_deref().map(|role| format!("{}: ", line(&self.masker.shown(role))));
         let level = if place == "s0" { "h1" } else { "h2" };
         writeln!(
             self.out,
@@ -134,7 +134,7 @@ impl<'a> Page<'a> {
         if !children.is_empty() {
             writeln!(self.out, "<p>{}:", plural(children.len(), "subagent"))?;
             for (id, place) in children {
-                writeln!(self.out, " <a href=\"#{place}\">{}</a>", line(id))?;
+                writeln!(self.out, " <a href=\"#{place}\">{}</a>", line(&self.masker.shown(id)))?;
             }
             writeln!(self.out, "</p>")?;
         }

@@ -61,7 +61,8 @@ impl Writer<'_> {
                 Some(self.prose("notice", &custom.name, text))
             }
             Body::Unknown { kind, reason } => {
-                Some(marker(&format!("{kind}: this version cannot show it ({reason})")))
+                let what = format!("{kind}: this version cannot show it ({reason})");
+                Some(marker(&self.masker.shown(&what)))
             }
             _ => self.event(told.record.body()),
         }
@@ -84,7 +85,8 @@ impl Writer<'_> {
             }
             Body::Repair(repair) => {
                 let settled = plural(repair.items.len(), "place");
-                Some(marker(&format!("a repair settled {settled} by {}", repair.rule)))
+                let what = format!("a repair settled {settled} by {}", repair.rule);
+                Some(marker(&self.masker.shown(&what)))
             }
             Body::Child(child) => {
                 let mut article = marker(&self.masker.shown(&show::child_words(child)?));
@@ -93,7 +95,7 @@ impl Writer<'_> {
                 let read = match place {
                     Some((_, place)) => format!(" <a href=\"#{place}\">read it</a>"),
                     None if id.is_empty() => String::new(),
-                    None => format!(" <code>segno show {}</code>", line(id)),
+                    None => format!(" <code>segno show {}</code>", line(&self.masker.shown(id))),
                 };
                 article.body.push_str(&read);
                 Some(article)
@@ -108,7 +110,7 @@ impl Writer<'_> {
             line(&first_line(&self.masker.shown(text))),
             markdown(&self.masker.shown(text))
         );
-        Article { class, who: line(who), body }
+        Article { class, who: line(&self.masker.shown(who)), body }
     }
 
     fn user(&mut self, user: &UserMessage) -> Article {
@@ -124,19 +126,23 @@ impl Writer<'_> {
         }
         match &user.notice {
             Some(reason) => {
-                let body = format!("<details><summary>{}</summary>{body}</details>", line(reason));
+                let reason = line(&self.masker.shown(reason));
+                let body = format!("<details><summary>{reason}</summary>{body}</details>");
                 Article { class: "notice", who: "notice".to_owned(), body }
             }
             None => Article { class: "user", who: "you".to_owned(), body },
         }
     }
 
-    fn picture(&self, block: &Block) -> String {
+    fn picture(&mut self, block: &Block) -> String {
         let Block::Image { media_type, data } = block else {
             return "<p class=\"dim\">something that this version does not know</p>".to_owned();
         };
         let shown = self.subject.image(data).and_then(|bytes| image(&bytes));
-        shown.unwrap_or_else(|| format!("<p class=\"dim\">an image ({})</p>", line(media_type)))
+        shown.unwrap_or_else(|| {
+            let kind = line(&self.masker.shown(media_type));
+            format!("<p class=\"dim\">an image ({kind})</p>")
+        })
     }
 
     fn reply(&mut self, reply: &AssistantMessage) -> Article {
@@ -171,7 +177,7 @@ impl Writer<'_> {
         let calls = reply.calls().next().is_some();
         let only_calls = calls && reply.text().trim().is_empty();
         let class = if only_calls { "reply calls" } else { "reply" };
-        Article { class, who: format!("{}{partial}", line(model)), body }
+        Article { class, who: format!("{}{partial}", line(&self.masker.shown(model))), body }
     }
 
     fn call(&mut self, call: &ToolCall) -> String {
@@ -244,11 +250,11 @@ fn marker(text: &str) -> Article {
     Article { class: "event", who: String::new(), body: format!("<p>— {} —</p>", line(text)) }
 }
 
-/// A line about something that was noticed.
+/// What is said about something that was noticed; neither masked nor escaped.
 pub(super) fn finding(finding: &segno_model::finding::Finding) -> String {
     let place = crate::history::place(finding);
     let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
-    line(&format!("{}{place}; {}", finding.sentence, finding.done))
+    format!("{}{place}; {}", finding.sentence, finding.done)
 }
 
 /// Plain text, the end of which is folded when it is long.
