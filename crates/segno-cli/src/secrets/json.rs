@@ -3,7 +3,7 @@
 //! Responsible for: what its strings stand for, JSON within them, and what keys and neighbours give away; all
 //! else stays byte for byte. Must not: touch what a provider signs.
 
-use super::{Masker, named, rules};
+use super::{Masker, named, rules, spoken};
 use crate::terminal::clean;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -33,6 +33,8 @@ struct Before {
     name: String,
     /// `["X-Auth-Token", …]`: the string right in front of it in the same list.
     neighbour: Option<String>,
+    /// It is a private member of a key.
+    in_key: bool,
 }
 
 impl Masker {
@@ -67,6 +69,10 @@ impl Masker {
             let Some(end) = literal_end(json, open) else { break };
             let literal = &json[open..end];
             let between = &json[at..open];
+            if between.trim_start().starts_with('}') && between.ends_with('{') {
+                // Another one of a list.
+                before.name.clear();
+            }
             out.push_str(between);
             at = end;
             let readable = segno_model::line::readable_json(literal.as_bytes());
@@ -84,11 +90,19 @@ impl Masker {
             if between.trim() != "," {
                 before.neighbour = None;
             }
+            if before.name.is_empty() && is_value(&before.key) {
+                before.name = spoken::name_behind(json, end).unwrap_or_default().to_owned();
+            }
+            let member = spoken::is_private_member(&before.key, &text);
+            before.in_key = member && spoken::is_in_key(json, open);
             match self.value(&before, &text, depth) {
                 Some(masked) => out.push_str(&Value::String(masked).to_string()),
                 None => out.push_str(literal),
             }
-            if matches!(before.key.as_str(), "name" | "key") {
+            if is_value(&before.key) {
+                before.name.clear();
+            }
+            if before.key.eq_ignore_ascii_case("name") || before.key == "key" {
                 before.name.clone_from(&text);
             }
             before.neighbour = Some(text);
@@ -114,12 +128,20 @@ impl Masker {
     }
 }
 
+/// Whether a member holds what another one beside it names.
+fn is_value(key: &str) -> bool {
+    key.eq_ignore_ascii_case("value")
+}
+
 /// What a string is by what stands in front of it.
 fn given_away(before: &Before, text: &str) -> Option<&'static str> {
     if text.len() > LONGEST || before.key.len() > LONGEST {
         return None;
     }
-    let key = if before.key == "value" && named::promises(&before.name) {
+    if before.in_key {
+        return Some("private-key");
+    }
+    let key = if is_value(&before.key) && named::promises(&before.name) {
         &before.name
     } else {
         &before.key

@@ -33,17 +33,143 @@ pub(super) enum Style {
 
 /// Whether a value looks like one that is in use.
 pub(super) fn looks_used(value: &str, promise: Promise, style: Style) -> bool {
-    if is_placeholder(value) || value.contains(['(', '{', '[']) {
+    if is_placeholder(value) || is_reference(value) || is_label(value) || is_constant(value) {
+        return false;
+    }
+    if value.contains(['(', '{', '[']) {
         return false;
     }
     match promise {
-        Promise::Password => is_password(value, style),
+        Promise::Password => {
+            let short = style == Style::Environment && value.len() >= 4 && has_both(value);
+            short || is_password(value, style)
+        }
         Promise::Pass => {
             let path = value.starts_with(['/', '~', '.']) || is_path_of_names(value);
             has_both(value) && !path && is_password(value, style)
         }
-        Promise::Token => is_token(value, style),
+        Promise::Token => !is_name(value) && is_token(value, style),
     }
+}
+
+/// Whether a value that is too short to be judged by its length alone was set on purpose: it has a digit or a sign
+/// where no word and no name of a variable has one.
+pub(super) fn looks_set(value: &str) -> bool {
+    (5..8).contains(&value.len())
+        && is_odd(value)
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || is_sign(b))
+        && !is_placeholder(value)
+}
+
+/// Whether a value says where the secret is, or is the checksum of something.
+fn is_reference(value: &str) -> bool {
+    const BEGINS: &[&str] = &[
+        "op://",
+        "vault:",
+        "arn:",
+        "ref+",
+        "env:",
+        "file:",
+        "http://",
+        "https://",
+        "keychain:",
+        "keyring:",
+        "secret://",
+        "sha1:",
+        "sha256:",
+        "sha384:",
+        "sha512:",
+        "md5:",
+    ];
+    let begins =
+        |begin: &&str| value.get(..begin.len()).is_some_and(|v| v.eq_ignore_ascii_case(begin));
+    BEGINS.iter().any(begins)
+}
+
+/// Whether a value in capitals is the name of a constant: `PASSWORD_2FA`.
+fn is_constant(value: &str) -> bool {
+    const OF: &[&str] = &["PASSWORD", "TOKEN", "SECRET", "PASS", "KEY", "AUTH"];
+    let capitals = value.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    capitals
+        && digits <= 2
+        && value.split('_').any(|part| OF.contains(&part))
+        && value.contains('_')
+}
+
+/// Whether a value is the word for a password, as a form shows it: `Passwort*`, `Contraseña!`.
+fn is_label(value: &str) -> bool {
+    const LABELS: &[&str] = &[
+        "passwort",
+        "kennwort",
+        "contraseña",
+        "senha",
+        "passphrase",
+        "mot de passe",
+        "wachtwoord",
+        "пароль",
+    ];
+    let word = value.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let signs = value.len() - word.len();
+    let word = word.to_lowercase();
+    LABELS.contains(&word.as_str())
+        || word == "password" && value.ends_with(['*', ':', '?']) && signs == 1
+}
+
+/// Whether the value in an address or behind an option is only a word for what is to stand there.
+pub(super) fn names_itself(value: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "password",
+        "passwd",
+        "pass",
+        "pwd",
+        "passwort",
+        "secret",
+        "token",
+        "apikey",
+        "yourpassword",
+        "mypassword",
+        "userpassword",
+        "dbpassword",
+    ];
+    let letters: String =
+        value.chars().filter(|c| !"_-".contains(*c)).map(|c| c.to_ascii_lowercase()).collect();
+    WORDS.contains(&letters.as_str())
+}
+
+/// Whether a value is a name of a program, of words with a number at most: `TokenStream2`, `token_v2_Endpoint`.
+fn is_name(value: &str) -> bool {
+    is_type_name(value) || is_words(value)
+}
+
+/// `TokenStream2`: words that begin with a capital each, and a number behind them.
+fn is_type_name(value: &str) -> bool {
+    let word = value.trim_end_matches(|c: char| c.is_ascii_digit());
+    let capitals = word.bytes().filter(u8::is_ascii_uppercase).count();
+    let apart = word.as_bytes().windows(2).all(|two| two.iter().any(u8::is_ascii_lowercase));
+    value.len() - word.len() <= 2
+        && word.bytes().all(|b| b.is_ascii_alphabetic())
+        && word.starts_with(|c: char| c.is_ascii_uppercase())
+        && apart
+        && capitals * 3 <= word.len()
+        && word.len() <= 32
+}
+
+/// `token_v2_Endpoint`: words, and what they are numbered with.
+fn is_words(value: &str) -> bool {
+    let numbered = |part: &str| {
+        let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
+        part.len() - letters.len() <= 2
+            && letters.len() <= 12
+            && letters.bytes().all(|b| b.is_ascii_alphabetic())
+    };
+    let even = |part: &str| {
+        let rest = part.get(1..).unwrap_or_default();
+        rest.bytes().all(|b| !b.is_ascii_uppercase())
+            || part.bytes().all(|b| !b.is_ascii_lowercase())
+    };
+    value.contains('_')
+        && value.split('_').all(|part| !part.is_empty() && numbered(part) && even(part))
 }
 
 fn is_password(value: &str, style: Style) -> bool {
@@ -95,9 +221,46 @@ fn is_sign(byte: u8) -> bool {
 /// and with a word that has a digit or a sign within (`S3cret`, `b@ttery`).
 fn is_phrase(value: &str, style: Style) -> bool {
     const SENTENCE: &[&str] = &[
-        "a", "an", "and", "are", "as", "at", "be", "by", "can", "encoded", "enter", "field", "for",
-        "from", "here", "in", "is", "must", "no", "not", "of", "or", "please", "should", "string",
-        "the", "this", "to", "use", "was", "with", "without",
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "can",
+        "characters",
+        "chars",
+        "digits",
+        "encoded",
+        "enter",
+        "field",
+        "for",
+        "from",
+        "here",
+        "in",
+        "is",
+        "least",
+        "letters",
+        "maximum",
+        "minimum",
+        "must",
+        "no",
+        "not",
+        "of",
+        "or",
+        "please",
+        "should",
+        "string",
+        "than",
+        "the",
+        "this",
+        "to",
+        "use",
+        "was",
+        "with",
+        "without",
     ];
     let words: Vec<&str> = value.split_whitespace().collect();
     let plain = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase();
@@ -108,14 +271,22 @@ fn is_phrase(value: &str, style: Style) -> bool {
     let passphrase = style == Style::QuotedEnvironment
         && words.len() >= 4
         && words.iter().all(|word| word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase()));
-    passphrase || words.iter().any(|word| is_odd(word))
+    let numbered = style == Style::QuotedEnvironment
+        && words.len() >= 4
+        && words
+            .iter()
+            .all(|word| word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()))
+        && value.bytes().any(|b| b.is_ascii_digit());
+    passphrase || numbered || words.iter().any(|word| is_odd(word))
 }
 
 /// Whether a word has a digit or a sign between its letters, as no word of a language has.
 fn is_odd(word: &str) -> bool {
     let odd = |b: u8| b.is_ascii_digit() || is_sign(b);
     let letter = |b: u8| b.is_ascii_alphabetic();
-    word.len() >= 5 && word.as_bytes().windows(3).any(|w| letter(w[0]) && odd(w[1]) && letter(w[2]))
+    let behind = word.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+    let inner = behind.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+    word.len() >= 5 && inner.bytes().any(odd) && inner.bytes().all(|b| odd(b) || letter(b))
 }
 
 /// Whether a word without digits in quotes talks of a password.
@@ -152,6 +323,11 @@ fn is_talk(value: &str) -> bool {
 
 /// `process.env.API_KEY_2`, `self.token1`, `./etc/token2.txt`: program text, and no secret.
 fn is_path_of_names(value: &str) -> bool {
+    // A token of an older Vault.
+    let vault = value.strip_prefix("s.").filter(|rest| rest.len() == 24);
+    if vault.is_some_and(|rest| is_mixed(rest) && rest.bytes().all(|b| b.is_ascii_alphanumeric())) {
+        return false;
+    }
     let names = |separator| value.split(separator).filter(|part: &&str| !part.is_empty());
     let word = |part: &str| part.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
     let of_words = |separator| value.contains(separator) && names(separator).any(word);

@@ -4,6 +4,7 @@
 //! mask, in a time by the length of the text, whatever is in it. Pure. Must not: mask what only might be one (a
 //! hash, an id), touch a provider's signatures, or change anything stored.
 
+mod address;
 mod json;
 mod judge;
 mod known;
@@ -14,6 +15,7 @@ mod packed;
 mod plain;
 mod rules;
 mod scan;
+mod spoken;
 #[cfg(test)]
 mod tests;
 

@@ -3,9 +3,10 @@
 //! Responsible for: which names say so, and where the value is. Must not: judge the value, or look at more of it
 //! than it takes to judge it unless it is a secret.
 
-use super::judge::{Promise, Style, is_mixed, is_placeholder, looks_used};
+use super::judge::{Promise, Style, is_mixed, is_placeholder, looks_set, looks_used};
 use super::makers::Alphabet;
-use super::scan::{JUDGED, has, in_bare, is_blank, line_before, run, span};
+use super::scan::{JUDGED, in_bare, is_blank, line_before, run, span};
+use super::spoken::is_password_elsewhere;
 use std::ops::Range;
 
 /// Names are not longer.
@@ -25,8 +26,15 @@ const NAMES: &[(&str, Promise)] = &[
     ("keypass", Promise::Password),
     ("requirepass", Promise::Password),
     ("mysqlpwd", Promise::Password),
+    ("kennwort", Promise::Password),
+    ("contrasena", Promise::Password),
+    ("motdepasse", Promise::Password),
+    ("wachtwoord", Promise::Password),
+    ("senha", Promise::Password),
+    ("secretstring", Promise::Password),
     ("pass", Promise::Pass),
     ("pwd", Promise::Pass),
+    ("pw", Promise::Pass),
     ("psk", Promise::Pass),
     ("apikey", Promise::Token),
     ("apitoken", Promise::Token),
@@ -39,6 +47,13 @@ const NAMES: &[(&str, Promise)] = &[
     ("masterkey", Promise::Token),
     ("accountkey", Promise::Token),
     ("accesskeyid", Promise::Token),
+    ("presharedkey", Promise::Token),
+    ("secretkeybase", Promise::Token),
+    ("fernetkey", Promise::Token),
+    ("sharedkey", Promise::Token),
+    ("hmackey", Promise::Token),
+    ("jwtkey", Promise::Token),
+    ("pat", Promise::Token),
     ("credential", Promise::Token),
     ("credentials", Promise::Token),
     ("secret", Promise::Token),
@@ -46,9 +61,29 @@ const NAMES: &[(&str, Promise)] = &[
     ("auth", Promise::Token),
 ];
 
+/// How names end that say `token` and mean a place in a list, a word of a language model, or that a call is the
+/// same one.
+const OTHERS: &[&str] = &[
+    "nexttoken",
+    "pagetoken",
+    "continuationtoken",
+    "synctoken",
+    "starttoken",
+    "endtoken",
+    "eostoken",
+    "bostoken",
+    "padtoken",
+    "unktoken",
+    "septoken",
+    "clstoken",
+    "masktoken",
+    "requesttoken",
+    "idempotencytoken",
+];
+
 /// Where a value begins, and what ends it.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+pub(super) struct Place {
     from: usize,
     style: Style,
     ends: Ends,
@@ -68,7 +103,7 @@ enum Ends {
 
 impl Place {
     /// The value, or so much of it.
-    fn range(self, text: &str, most: usize) -> Range<usize> {
+    pub(super) fn range(self, text: &str, most: usize) -> Range<usize> {
         let length = match self.ends {
             Ends::Bare => span(text, self.from, most, in_bare),
             Ends::Tag => span(text, self.from, most, |b| b != b'<' && b != b'\n'),
@@ -99,8 +134,23 @@ pub(super) fn assigned(text: &str, at: usize) -> Option<(Range<usize>, &'static 
     }
     let place = value(text, at, length)?;
     let judged = place.range(text, JUDGED);
-    let used = looks_used(&text[judged], promise, place.style);
+    let used = looks_used(&text[judged.clone()], promise, place.style)
+        || promise != Promise::Token && sets(text, at, length, &judged) && looks_set(&text[judged]);
     used.then(|| (wrapped(text, place.range(text, usize::MAX)), label(promise)))
+}
+
+/// Whether a name without a doubt is set here as in a file of settings or on a command line, and not in a program:
+/// `password=…`, `--password …`, and `ansible_become_pass: …` up to the end of the line.
+fn sets(text: &str, at: usize, length: usize, value: &Range<usize>) -> bool {
+    let name = &text[at..at + length];
+    let option = text[..at].ends_with('-');
+    let ends = |of: &[u8]| text.as_bytes().get(value.end).is_none_or(|b| of.contains(b));
+    match &text[at + length..value.start] {
+        "=" => ends(b" \t\r\n&;\"'"),
+        " " => option && ends(b" \t\r\n\"'"),
+        ": " => name.contains('_') && ends(b"\r\n"),
+        _ => false,
+    }
 }
 
 /// Whether this, in front of `key`, says which one, as in `API key: …`.
@@ -121,36 +171,45 @@ pub(super) fn beside(name: &str, value: &str) -> Option<&'static str> {
 }
 
 fn judged(name: &str, value: &str, style: Style) -> Option<&'static str> {
+    let some = span(value, 0, JUDGED, |_| true);
+    if is_password_elsewhere(name) {
+        let used = looks_used(&value[..some], Promise::Password, style);
+        return used.then_some("password");
+    }
     if name_length(name, 0) != name.len() {
         return None;
     }
     let promise = promise(name)?;
-    let some = span(value, 0, JUDGED, |_| true);
     looks_used(&value[..some], promise, style).then(|| label(promise))
 }
 
-fn label(promise: Promise) -> &'static str {
+pub(super) fn label(promise: Promise) -> &'static str {
     match promise {
         Promise::Password | Promise::Pass => "password",
         Promise::Token => "token",
     }
 }
 
-fn name_length(text: &str, at: usize) -> usize {
+pub(super) fn name_length(text: &str, at: usize) -> usize {
     run(text, at, Alphabet::Word, NAME)
 }
 
-fn promise(name: &str) -> Option<Promise> {
+pub(super) fn promise(name: &str) -> Option<Promise> {
     if name.len() > NAME {
         return None;
     }
     // A number behind it (`TOKEN_2`) changes nothing.
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_' || c == '-');
     let (word, promise) = NAMES.iter().find(|(word, _)| ends_with(name, word))?;
+    if *promise == Promise::Token && OTHERS.iter().any(|other| ends_with(name, other)) {
+        return None;
+    }
     // `auth` is the end of `oauth`, `pass` of `bypass`: they count only as words of their own.
     let whole = match *word {
         "auth" => name.bytes().filter(u8::is_ascii_alphanumeric).count() == word.len(),
-        "pass" | "pwd" | "psk" => is_last_word(name, word),
+        "pass" | "pwd" | "psk" | "pw" => is_last_word(name, word),
+        // Alone it is a pattern.
+        "pat" => name.len() > word.len() && is_last_word(name, word),
         _ => true,
     };
     whole.then_some(*promise)
@@ -181,7 +240,7 @@ pub(super) fn promises(name: &str) -> bool {
 }
 
 /// Where the value is: behind quotes of the name, a separator, spaces and the value's own quotes.
-fn value(text: &str, at: usize, name_len: usize) -> Option<Place> {
+pub(super) fn value(text: &str, at: usize, name_len: usize) -> Option<Place> {
     let end = at + name_len;
     if text[..at].ends_with('<') && text[end..].starts_with('>') {
         return Some(Place { from: end + 1, style: Style::Quoted, ends: Ends::Tag });
@@ -203,6 +262,10 @@ fn value(text: &str, at: usize, name_len: usize) -> Option<Place> {
             _ => None,
         };
     }
+    let quoted_argument = matches!(between, " \"" | " '" | " \\\"" | " \\'");
+    if quoted_argument && (text[..at].ends_with('-') || sets_variable(text, at)) {
+        return quoted(from, between, Style::Quoted);
+    }
     // A value that is empty, and an index: `map["token"] = …` says what it is; `map[token] = …` does not.
     let index = core.find(']').is_some_and(|i| !core[..i].ends_with(['"', '\'']));
     if core.contains("\"\"") || core.contains("''") || index {
@@ -217,14 +280,16 @@ fn value(text: &str, at: usize, name_len: usize) -> Option<Place> {
         _ if separator.contains('>') && !separator.contains("=>") => return None,
         _ => assigned_style(&text[at..end], between),
     };
-    match between.as_bytes().last() {
-        Some(quote @ (b'"' | b'\'')) => {
-            let escaped = between.as_bytes().iter().rev().nth(1) == Some(&b'\\');
-            let ends = if escaped { Ends::EscapedQuote(*quote) } else { Ends::Quote(*quote) };
-            Some(Place { from, style, ends })
-        }
-        _ => bare(style),
-    }
+    quoted(from, between, style).or_else(|| bare(style))
+}
+
+/// A value behind its quote, with which what is between it and its name ends.
+fn quoted(from: usize, between: &str, style: Style) -> Option<Place> {
+    let mut bytes = between.bytes().rev();
+    let quote = bytes.next().filter(|b| matches!(b, b'"' | b'\''))?;
+    let escaped = bytes.next() == Some(b'\\');
+    let ends = if escaped { Ends::EscapedQuote(quote) } else { Ends::Quote(quote) };
+    Some(Place { from, style, ends })
 }
 
 /// Whether what follows this on its line is a cell of a table: another one is in front, or nothing.
@@ -319,54 +384,4 @@ fn wrapped(text: &str, value: Range<usize>) -> Range<usize> {
             return value.start..end;
         }
     }
-}
-
-/// The password of a netrc line, the value of a cookie, the value beside a name (`name: API_TOKEN`, `value: …`).
-pub(super) fn spoken(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    if has(text, at, "password ") {
-        let from = at + "password ".len();
-        let value = from..from + span(text, from, JUDGED, in_bare);
-        let login = value.len() >= 4 && line_before(text, at).contains("login ");
-        return (login && !is_placeholder(&text[value.clone()])).then_some((value, "password"));
-    }
-    if has(text, at, "value") {
-        return beside_name(text, at);
-    }
-    if has(text, at, "cookie: ") || has(text, at, "set-cookie: ") {
-        return cookie(text, at);
-    }
-    None
-}
-
-fn cookie(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    let on_line = |b: u8| !b"\n\r\"'\\".contains(&b);
-    let name = span(text, at, JUDGED, |b| on_line(b) && b != b'=');
-    let from = at + name + 1;
-    let first = span(text, from, JUDGED, |b| on_line(b) && b != b';');
-    let some = text.as_bytes().get(at + name) == Some(&b'=') && first >= 16;
-    if !some || is_placeholder(&text[from..from + first]) {
-        return None;
-    }
-    Some((from..from + span(text, from, usize::MAX, on_line), "cookie"))
-}
-
-/// `name: API_TOKEN` and, behind it, `value: …`, as in a list of variables.
-fn beside_name(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    /// How far in front of the value its name may stand.
-    const NEAR: usize = 200;
-    let from = at.saturating_sub(NEAR);
-    let from = (from..=at).find(|i| text.is_char_boundary(*i))?;
-    let (_, named) =
-        text[from..at].rsplit_once("name").or_else(|| text[from..at].rsplit_once("key"))?;
-    let name = named.trim_start_matches([' ', '\t', '"', '\'', '\\', ':', '=']);
-    let len = name_length(name, 0);
-    let rest = &name[len..];
-    if name.len() == named.len() || rest.contains(|c: char| !" \t\r\n\"',\\".contains(c)) {
-        return None;
-    }
-    let promise = promise(&name[..len])?;
-    let place = value(text, at, "value".len())?;
-    let judged = place.range(text, JUDGED);
-    let used = looks_used(&text[judged], promise, Style::Environment);
-    used.then(|| (place.range(text, usize::MAX), label(promise)))
 }

@@ -2,8 +2,9 @@
 //!
 //! Responsible for: which commands take one, and where it is. Must not: take the port of another command for one.
 
-use super::judge::is_placeholder;
+use super::judge::{is_placeholder, names_itself};
 use super::scan::{JUDGED, in_bare, line_before, span};
+use super::spoken::cookie;
 use std::ops::Range;
 
 /// How an option's value follows it.
@@ -48,7 +49,7 @@ const OPTIONS: &[(&[&str], &str, Form)] = &[
 ];
 
 /// The value of an option, from here on: in quotes or without.
-fn argument(text: &str, from: usize) -> Range<usize> {
+pub(super) fn argument(text: &str, from: usize) -> Range<usize> {
     let from = from + span(text, from, JUDGED, |b| b == b' ');
     let slash = span(text, from, JUDGED, |b| b == b'\\');
     match text.as_bytes().get(from + slash) {
@@ -86,18 +87,35 @@ pub(super) fn short_option(text: &str, at: usize) -> Option<(Range<usize>, &'sta
     (used && takes).then_some((value, "password"))
 }
 
-/// `curl -u user:password`, where the option begins here.
-pub(super) fn curl_user(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    let flag = ["-u", "--user ", "--user=", "--proxy-user ", "-U "]
-        .into_iter()
-        .find(|flag| text[at..].starts_with(flag))?;
-    if !line_before(text, at).contains("curl ") {
+/// `curl -u user:password`, `curl -sSu user:password`, `curl -b session=…`, where the option begins here.
+pub(super) fn of_curl(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
+    /// Options of one letter without a value, which may stand in front of one with a value.
+    const WITHOUT: &[u8] = b"#01234afgGiIjJklLnNOpqRsSvZ";
+    const LONG: &[(&str, u8)] = &[("--user", b'u'), ("--proxy-user", b'u'), ("--cookie", b'b')];
+    let rest = &text[at..];
+    let short = span(text, at + 1, 12, |b| WITHOUT.contains(&b));
+    let (option, from) = match LONG.iter().find(|(name, _)| rest.starts_with(name)) {
+        Some((name, option)) => (*option, at + name.len()),
+        None => (rest.as_bytes().get(1 + short)?.to_ascii_lowercase(), at + short + 2),
+    };
+    let long = rest.starts_with("--");
+    let apart = matches!(text.as_bytes().get(from), Some(b' ' | b'='));
+    if !matches!(option, b'u' | b'b') || long && !apart || !says_curl(text, at) {
         return None;
     }
-    let pair = argument(text, at + flag.len());
-    let (user, password) = text[pair.clone()].split_once(':')?;
-    let start = pair.start + user.len() + 1;
+    let value = argument(text, from + usize::from(long));
+    if option == b'b' {
+        return cookie(text, value.start, false);
+    }
+    let (user, password) = text[value.clone()].split_once(':')?;
+    let start = value.start + user.len() + 1;
     // A mask has a colon as well.
-    (!user.ends_with("[masked") && password.len() >= 4 && !is_placeholder(password))
-        .then_some((start..pair.end, "password"))
+    let mask = user.ends_with("[masked");
+    let used = password.len() >= 4 && !is_placeholder(password) && !names_itself(password);
+    (!mask && used).then_some((start..value.end, "password"))
+}
+
+fn says_curl(text: &str, at: usize) -> bool {
+    let before = line_before(text, at);
+    before.contains("curl ") || before.contains("curl.exe ")
 }

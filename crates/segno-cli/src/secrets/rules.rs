@@ -3,12 +3,12 @@
 //! Responsible for: the rules, one after the other, and where what they find begins and ends. Must not:
 //! change the text.
 
-use super::judge::is_mixed;
+use super::judge::{is_mixed, is_placeholder};
 use super::makers::{Alphabet, TOKENS, Token, UNMISTAKABLE};
 use super::packed::packed;
 use super::plain::Plain;
 use super::scan::{has, run, span, starts_word};
-use super::{named, options};
+use super::{address, named, options, spoken};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -16,7 +16,10 @@ use std::ops::Range;
 /// Values behind a name that says what they are; the name may stand in any case.
 const NAMED: &[(&str, &str, Alphabet, usize)] = &[
     ("aws-secret", "aws_secret_access_key", Alphabet::Base64, 16),
+    ("aws-secret", "secret access key", Alphabet::Base64, 40),
     ("aws-session-token", "aws_session_token", Alphabet::Base64, 16),
+    ("aws-signature", "signature=", Alphabet::Hex, 64),
+    ("aws-signature", "x-amz-signature=", Alphabet::Hex, 64),
     ("azure-key", "AccountKey", Alphabet::Base64, 40),
     ("azure-key", "SharedAccessKey", Alphabet::Base64, 40),
     ("azure-signature", "sig", Alphabet::Url, 40),
@@ -89,18 +92,28 @@ fn secret_at(text: &str, at: usize, starts: bool) -> Option<(Range<usize>, &'sta
     match text.as_bytes()[at] {
         b'-' => private_key(text, at).or_else(|| flag(text, at)),
         b'_' if starts => assigned(text, at),
-        b':' => url_password(text, at),
+        b':' => address::user_info(text, at),
+        b',' | b'\t' => spoken::behind_key_id(text, at),
+        b'~' => spoken::of_azure(text, at),
         b'$' => password_hash(text, at),
         byte if starts && byte.is_ascii_alphabetic() => of_maker(text, at)
             .or_else(|| json_web_token(text, at))
             .or_else(|| discord(text, at))
+            .or_else(|| spoken::of_firebase(text, at))
+            .or_else(|| address::telegram(text, at))
+            .or_else(|| address::path(text, at))
             .or_else(|| authorization(text, at))
             .or_else(|| bearer(text, at))
             .or_else(|| by_name(text, at))
-            .or_else(|| named::spoken(text, at))
+            .or_else(|| spoken::spoken(text, at))
+            .or_else(|| spoken::elsewhere(text, at))
+            .or_else(|| spoken::private_member(text, at))
             .or_else(|| assigned(text, at)),
         byte if byte.is_ascii_alphabetic() => within_word(text, at),
-        byte if starts && byte.is_ascii_digit() => telegram(text, at),
+        byte if starts && byte.is_ascii_digit() => {
+            address::telegram(text, at).or_else(|| of_maker(text, at))
+        }
+        byte if !byte.is_ascii() && text.is_char_boundary(at) => spoken::elsewhere(text, at),
         _ => None,
     }
 }
@@ -118,7 +131,7 @@ fn flag(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
         return None;
     }
     let named = text[at..].starts_with("--").then(|| assigned(text, at + 2)).flatten();
-    named.or_else(|| options::curl_user(text, at)).or_else(|| options::short_option(text, at))
+    named.or_else(|| options::of_curl(text, at)).or_else(|| options::short_option(text, at))
 }
 
 fn of_maker(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
@@ -231,19 +244,6 @@ fn key_end(text: &str, body: usize) -> Option<usize> {
     (body + length).checked_sub(5).filter(|at| *at >= body && text.is_char_boundary(*at))
 }
 
-/// `scheme://user:password@host`
-fn url_password(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    let rest = text[at..].strip_prefix("://")?;
-    let start = at + 3;
-    let of_authority = |b: u8| !b.is_ascii_whitespace() && !b"/?#\"'`<>\\,;()".contains(&b);
-    let authority = &rest[..span(rest, 0, usize::MAX, of_authority)];
-    let (user_info, _host) = authority.rsplit_once('@')?;
-    let (user, password) = user_info.split_once(':')?;
-    let placeholder = password.starts_with(['$', '{', '*', '%', '[']) || password.is_empty();
-    let from = start + user.len() + 1;
-    (!placeholder).then(|| (from..from + password.len(), "password"))
-}
-
 /// Behind a name: quotes, a colon or an equals sign, and spaces, in any escaping.
 fn behind_separator(text: &str, from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
@@ -257,20 +257,50 @@ fn authorization(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> 
         return None;
     }
     let from = behind_separator(text, at + NAME.len())?;
-    let scheme = ["bearer ", "basic ", "token ", "apikey "].iter().find(|s| has(text, from, s))?;
-    let body = from + scheme.len();
     let of_value = |b: u8| !b.is_ascii_whitespace() && !b"\"'`\\,;".contains(&b);
-    let end = body + span(text, body, usize::MAX, of_value);
-    let placeholder = text[body..].starts_with(['$', '{', '<', '*', '[']);
-    (end - body >= 8 && !placeholder).then_some((body..end, "authorization"))
+    let value = |body: usize| body..body + span(text, body, usize::MAX, of_value);
+    let scheme = ["bearer ", "basic ", "token ", "apikey "].iter().find(|s| has(text, from, s));
+    if let Some(scheme) = scheme {
+        let value = value(from + scheme.len());
+        let used = value.len() >= 8 && !stands_for_one(&text[value.clone()]);
+        return used.then_some((value, "authorization"));
+    }
+    // Another scheme, or none.
+    let first = value(from);
+    let second = has(text, first.end, " ").then(|| value(first.end + 1));
+    let value = second.filter(|second| !second.is_empty() && first.len() <= 24).unwrap_or(first);
+    let said = &text[value.clone()];
+    let alone = !matches!(text.as_bytes().get(value.end), Some(b' ' | b','));
+    let made = said.len() >= 16 && is_mixed(said) && said.bytes().any(|b| b.is_ascii_digit());
+    let of_program = said.trim_end_matches('=').contains(['=', '(', '{', '[', '$', '<']);
+    let used = alone && made && !of_program && !stands_for_one(said);
+    used.then_some((value, "authorization"))
+}
+
+/// Whether something stands where a token is to be put. A long one is a token whatever is in it.
+fn stands_for_one(value: &str) -> bool {
+    /// Longer than what people write there.
+    const LONG: usize = 40;
+    value.starts_with(['$', '{', '<', '*', '[']) || value.len() <= LONG && is_placeholder(value)
 }
 
 fn by_name(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
     let (label, name, alphabet, least) =
         NAMED.iter().find(|(_, name, _, _)| has(text, at, name))?;
-    let from = behind_separator(text, at + name.len())?;
+    let end = at + name.trim_end_matches('=').len();
+    let from = behind_separator(text, end + default(text, end))?;
     let length = run(text, from, *alphabet, usize::MAX);
     (length >= *least).then_some((from..from + length, *label))
+}
+
+/// What is shown of a value that is there already, as in `AWS Secret Access Key [None]: `.
+fn default(text: &str, at: usize) -> usize {
+    let length = span(text, at, 32, |b| b" []*".contains(&b) || b.is_ascii_alphanumeric());
+    if text[at..at + length].starts_with(" [") && text[at..at + length].ends_with(']') {
+        length
+    } else {
+        0
+    }
 }
 
 /// Whether a key's value is known by this name for what it is.
@@ -288,16 +318,8 @@ fn bearer(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
     let length = run(text, from, Alphabet::Base64Url, usize::MAX);
     let value = &text[from..from + length];
     let made = length >= 20 && value.bytes().any(|b| b.is_ascii_digit());
+    let made = made && !stands_for_one(value);
     made.then_some((from..from + length, "authorization"))
-}
-
-/// `123456789:AA…`, a bot's token.
-fn telegram(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> {
-    let digits = text.as_bytes()[at..].iter().take(11).take_while(|b| b.is_ascii_digit()).count();
-    let body = at + digits + 1;
-    let marked = (8..=10).contains(&digits) && text.get(at + digits..)?.starts_with(":AA");
-    let length = run(text, body, Alphabet::Word, 36);
-    (marked && length == 35).then_some((at..body + length, "telegram-token"))
 }
 
 /// `$6$…`: what a system keeps of a password.

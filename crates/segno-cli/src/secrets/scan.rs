@@ -64,6 +64,15 @@ pub(super) fn line_before(text: &str, at: usize) -> &str {
     &text[start..at]
 }
 
+/// What stands in front of this, over lines, at most so many bytes.
+pub(super) fn before(text: &str, at: usize, most: usize) -> &str {
+    let from = at.saturating_sub(most);
+    #[cfg(test)]
+    LOOKED.with(|looked| looked.set(looked.get() + at - from));
+    let start = (from..=at).find(|i| text.is_char_boundary(*i)).unwrap_or(at);
+    &text[start..at]
+}
+
 /// Whether a value without quotes goes on with this.
 pub(super) fn in_bare(byte: u8) -> bool {
     !byte.is_ascii_whitespace() && !b"\"'`,;)]}<>&|\\".contains(&byte)

@@ -187,3 +187,121 @@ fn what_is_packed_in_base64_is_looked_into() {
     let harmless = pack(&"HOME=/home/kiln\nLANG=C\n".repeat(20));
     assert_eq!(mask(&harmless), (harmless.clone(), 0));
 }
+
+/// What commands and their options say. Covers: #116, G17.
+#[test]
+fn what_commands_are_given_is_masked() {
+    check(&[
+        ("curl -sSu bob:c9rlPwz12 h", "curl -sSu bob:[masked: password] h"),
+        ("curl -fsSLu 'bob:c9rl Pwz' h", "curl -fsSLu 'bob:[masked: password]' h"),
+        ("curl --proxy-user bob:c9rlPwz12 h", "curl --proxy-user bob:[masked: password] h"),
+        ("curl -b 'session=HEX' h", "curl -b 'session=[masked: cookie]' h"),
+        ("curl --cookie \"a=b; sid=HEX\" h", "curl --cookie \"a=b; sid=[masked: cookie]\" h"),
+        ("document.cookie = 'sid=HEX'", "document.cookie = 'sid=[masked: cookie]'"),
+        ("Cookie: lang=en; sid=HEX; a=b", "Cookie: lang=en; sid=[masked: cookie]"),
+        (
+            "machine h.invalid\n  login me@h.invalid\n  password wren77owl\n",
+            "machine h.invalid\n  login me@h.invalid\n  password [masked: password]\n",
+        ),
+        ("setx API_KEY \"HEX\"", "setx API_KEY \"[masked: token]\""),
+        ("deploy --api-key \"HEX\"", "deploy --api-key \"[masked: token]\""),
+        (
+            "echo S3kr1tPw | docker login -u bob --password-stdin",
+            "echo [masked: password] | docker login -u bob --password-stdin",
+        ),
+        ("echo 'root:S3kr1tPw' | chpasswd", "echo 'root:[masked: password]' | chpasswd"),
+        ("echo \"S3kr1tPw\" | sudo -S ls", "echo \"[masked: password]\" | sudo -S ls"),
+        ("ngrok config add-authtoken HEX", "ngrok config add-authtoken [masked: token]"),
+        (
+            "CREATE USER bob WITH PASSWORD 'wren77owl';",
+            "CREATE USER bob WITH PASSWORD '[masked: password]';",
+        ),
+        (
+            "CREATE USER b IDENTIFIED BY 'wren77owl'",
+            "CREATE USER b IDENTIFIED BY '[masked: password]'",
+        ),
+        ("password=my5qlPw\nuser=bob", "password=[masked: password]\nuser=bob"),
+        ("-d 'user=bob&password=c9rlPw'", "-d 'user=bob&password=[masked: password]'"),
+        ("wget --password=w9etPw h", "wget --password=[masked: password] h"),
+        ("ansible_become_pass: ans1ble\n", "ansible_become_pass: [masked: password]\n"),
+        ("DB_PASSWORD=a1b2 x", "DB_PASSWORD=[masked: password] x"),
+    ]);
+}
+
+/// Headers and addresses. Covers: #116, G17.
+#[test]
+fn headers_and_addresses_are_masked() {
+    check(&[
+        ("Authorization: HEX", "Authorization: [masked: authorization]"),
+        ("-H \"Authorization: Key HEX\"", "-H \"Authorization: Key [masked: authorization]\""),
+        (
+            "Authorization: AWS4-HMAC-SHA256 Credential=a/s3, Signature=HEX04b608436325ba0af0dc003b",
+            "Authorization: AWS4-HMAC-SHA256 Credential=a/s3, Signature=[masked: aws-signature]",
+        ),
+        ("postgres://app:ab/cd9Efgh12@db/x", "postgres://app:[masked: password]@db/x"),
+        ("mysql://app:ab#cd9Efgh12@db/x", "mysql://app:[masked: password]@db/x"),
+        ("https://app:ab#cd9Efgh12@h/x", "https://app:[masked: password]@h/x"),
+        (
+            "https://api.telegram.org/bot7312345678:AAq8Zr2LmN4xVbq8Zr2LmN4xVbq8Zr2LmN4/getMe",
+            "https://api.telegram.org/bot[masked: telegram-token]/getMe",
+        ),
+        ("https://HEX@github.com/a/b", "https://[masked: token]@github.com/a/b"),
+        (
+            "https://HEX:x-oauth-basic@github.com",
+            "https://[masked: token]:x-oauth-basic@github.com",
+        ),
+        ("https://HEX:wren77owl@h.invalid/a", "https://[masked: password]@h.invalid/a"),
+        (
+            "https://a.webhook.office.com/webhookb2/HEX@HEX/IncomingWebhook/HEX",
+            "https://a.webhook.office.com/webhookb2/[masked: teams-webhook]",
+        ),
+    ]);
+}
+
+/// Names of makers, of other languages, and of members that stand beside each other. Covers: #116, G17.
+#[test]
+fn names_that_say_so_in_their_own_way_are_masked() {
+    let secret = &format!("{HEX}{HEX}")[..40];
+    let rows = [
+        ("AWS Secret Access Key [None]: ROW", "AWS Secret Access Key [None]: [masked: aws-secret]"),
+        ("bob,AKIAQ7W3XK2LZM5NP4TX,ROW", "bob,[masked: aws-key-id],[masked: aws-secret]"),
+        ("SECRET_KEY_BASE: ROW", "SECRET_KEY_BASE: [masked: token]"),
+        ("FERNET_KEY=ROW", "FERNET_KEY=[masked: token]"),
+        ("AZURE_DEVOPS_PAT: ROW", "AZURE_DEVOPS_PAT: [masked: token]"),
+        ("DB_PW=S3kr1tPw", "DB_PW=[masked: password]"),
+        ("PresharedKey = ROW", "PresharedKey = [masked: token]"),
+        ("\"SecretString\": \"ssmPw77y\"", "\"SecretString\": \"[masked: password]\""),
+        ("密码：S3kr1tPw", "密码：[masked: password]"),
+        ("пароль: S3kr1tPw", "пароль: [masked: password]"),
+        ("Contraseña: S3kr1tPw", "Contraseña: [masked: password]"),
+        ("mot de passe : S3kr1tPw", "mot de passe : [masked: password]"),
+        (
+            "PuTTY-User-Key-File-3: a\nPrivate-Lines: 2\nROW\nROW\nPrivate-MAC: 1",
+            "PuTTY-User-Key-File-3: a\nPrivate-Lines: 2\n[masked: private-key]\nPrivate-MAC: 1",
+        ),
+        (
+            "{\"value\":\"wren77owl\",\"name\":\"DB_PASSWORD\"}",
+            "{\"value\":\"[masked: password]\",\"name\":\"DB_PASSWORD\"}",
+        ),
+        (
+            "{\"kty\":\"EC\",\"x\":\"abc\",\"d\":\"ROW\"}",
+            "{\"kty\":\"EC\",\"x\":\"abc\",\"d\":\"[masked: private-key]\"}",
+        ),
+        ("abc8Q~ROW", "[masked: azure-secret]"),
+        ("DB_PASSWORD=\"correct horse 9 battery\"", "DB_PASSWORD=\"[masked: password]\""),
+        ("password=\"my#5ql Pw\"", "password=\"[masked: password]\""),
+    ];
+    for (text, expected) in rows {
+        let row = if text.contains("Q~") { &secret[..34] } else { secret };
+        assert_eq!(mask(&text.replace("ROW", row)).0, expected.replace("ROW", row), "{text}");
+    }
+    let json = format!(
+        r#"[{{"value":"{KEY}x9","name":"DB_PASSWORD"}},{{"value":"wren77owl","name":"LEVEL"}},{{"d":"{HEX}","kty":"EC"}}]"#
+    );
+    assert_eq!(
+        mask_json(&json).0,
+        r#"[{"value":"[masked: password]","name":"DB_PASSWORD"},{"value":"wren77owl","name":"LEVEL"},{"d":"[masked: private-key]","kty":"EC"}]"#
+    );
+    let fcm = format!("AAAAq8Zr2Lm:APA91b{}", HEX.repeat(4));
+    assert_eq!(mask(&fcm).0, "[masked: firebase-key]");
+}
