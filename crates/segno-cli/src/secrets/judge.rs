@@ -138,7 +138,7 @@ pub(super) fn names_itself(value: &str) -> bool {
 }
 
 /// Whether a value is a name of a program, of words with a number at most: `TokenStream2`, `token_v2_Endpoint`.
-fn is_name(value: &str) -> bool {
+pub(super) fn is_name(value: &str) -> bool {
     is_type_name(value) || is_words(value)
 }
 

@@ -3,7 +3,7 @@
 //! Responsible for: the rules, one after the other, and where what they find begins and ends. Must not:
 //! change the text.
 
-use super::judge::{is_mixed, is_placeholder};
+use super::judge::{is_mixed, is_name, is_placeholder};
 use super::makers::{Alphabet, TOKENS, Token, UNMISTAKABLE};
 use super::packed::packed;
 use super::plain::Plain;
@@ -273,7 +273,7 @@ fn authorization(text: &str, at: usize) -> Option<(Range<usize>, &'static str)> 
     let alone = !matches!(text.as_bytes().get(value.end), Some(b' ' | b','));
     let made = said.len() >= 16 && is_mixed(said) && said.bytes().any(|b| b.is_ascii_digit());
     let of_program = said.trim_end_matches('=').contains(['=', '(', '{', '[', '$', '<']);
-    let used = alone && made && !of_program && !stands_for_one(said);
+    let used = alone && made && !of_program && !is_name(said) && !stands_for_one(said);
     used.then_some((value, "authorization"))
 }
 

@@ -57,7 +57,9 @@ fn netrc(text: &str, at: usize) -> Option<Secret> {
 
 /// Whether an entry of netrc, behind its first word, is as one is: few words, of which one is `login`.
 fn is_login(entry: &str) -> bool {
-    let words = entry.split_whitespace().filter(|word| word.len() > 1);
+    // A diff's mark may stand in front of a word.
+    let words = entry.split_whitespace().map(|word| word.trim_start_matches(['+', '-', '>']));
+    let words = words.filter(|word| word.len() > 1);
     words.clone().count() <= 6 && words.into_iter().any(|word| word == "login")
 }
 
@@ -192,7 +194,9 @@ fn beside_name(text: &str, at: usize) -> Option<Secret> {
 
 fn name_in_front(text: &str, at: usize) -> Option<&str> {
     let window = before(text, at, NEAR);
-    let (_, named) = window.rsplit_once("name").or_else(|| window.rsplit_once("key"))?;
+    let lower = window.to_ascii_lowercase();
+    let end = |word: &str| lower.rfind(word).map(|at| at + word.len());
+    let named = window.get(end("name").or_else(|| end("key"))?..)?;
     let name = named.trim_start_matches([' ', '\t', '"', '\'', '\\', ':', '=']);
     let len = name_length(name, 0);
     let between = !name[len..].contains(|c: char| !" \t\r\n\"',\\".contains(c));

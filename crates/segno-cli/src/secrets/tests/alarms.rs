@@ -99,6 +99,7 @@ const WRITTEN: &[&str] = &[
     "\"next_page_token\": \"q8Zr2LmN4xVbq8Zr2LmN4xVb\"",
     "Authorization: Bearer YOUR_API_KEY_1234567890",
     "Authorization: the header that holds the token2",
+    "authorization: AuthorizationPolicyBuilder2",
     "headers.Authorization = buildAuthorizationHeader2(token)",
     "curl -u username:password https://h",
     "curl -b cookies.txt -c cookies2.txt h",

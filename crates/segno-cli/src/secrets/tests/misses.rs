@@ -203,6 +203,10 @@ fn what_commands_are_given_is_masked() {
             "machine h.invalid\n  login me@h.invalid\n  password wren77owl\n",
             "machine h.invalid\n  login me@h.invalid\n  password [masked: password]\n",
         ),
+        (
+            "+machine h.invalid\n+login me\n+password wren77owl\n",
+            "+machine h.invalid\n+login me\n+password [masked: password]\n",
+        ),
         ("setx API_KEY \"HEX\"", "setx API_KEY \"[masked: token]\""),
         ("deploy --api-key \"HEX\"", "deploy --api-key \"[masked: token]\""),
         (
@@ -286,6 +290,10 @@ fn names_that_say_so_in_their_own_way_are_masked() {
         (
             "{\"kty\":\"EC\",\"x\":\"abc\",\"d\":\"ROW\"}",
             "{\"kty\":\"EC\",\"x\":\"abc\",\"d\":\"[masked: private-key]\"}",
+        ),
+        (
+            "{\"Name\":\"DB_PASSWORD\",\"Value\":\"wren77owl\"}",
+            "{\"Name\":\"DB_PASSWORD\",\"Value\":\"[masked: password]\"}",
         ),
         ("abc8Q~ROW", "[masked: azure-secret]"),
         ("DB_PASSWORD=\"correct horse 9 battery\"", "DB_PASSWORD=\"[masked: password]\""),
