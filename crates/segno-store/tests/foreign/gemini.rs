@@ -311,6 +311,28 @@ fn what_changes_later_is_told_where_it_was_said() {
     assert_eq!(said(lines(&view)), expected);
 }
 
+/// A message that is written again counts as it was written last, whatever stood before it or between: also the first.
+#[test]
+fn a_message_that_is_written_again_counts_as_it_is_then() {
+    let between = "{\"$set\":{\"later\":1}}\n";
+    let (one, two, three) =
+        (text("u1", "user", "one"), text("g1", "gemini", "two"), text("u2", "user", "three"));
+    for facts in [0, 1, 3] {
+        let facts = between.repeat(facts);
+        for (id, kind) in [("u1", "user"), ("g1", "gemini"), ("u2", "user")] {
+            let again = text(id, kind, "again");
+            let view =
+                session([HEAD, &one, &facts, &two, &facts, &three, between, &again].concat());
+            let expected = [("u1", "user: one"), ("g1", "assistant: two"), ("u2", "user: three")]
+                .map(|(of, said)| match said.split_once(' ') {
+                    Some((who, _)) if of == id => format!("{who} again"),
+                    _ => said.to_owned(),
+                });
+            assert_eq!(context_of(&view), expected, "{id} behind {} facts", facts.len());
+        }
+    }
+}
+
 /// Covers: #3. A torn line takes the next record with it in Gemini; here it does not.
 #[test]
 fn a_record_behind_a_torn_one_is_read() {

@@ -399,7 +399,7 @@ impl History {
         let id = key(&message.id.as_str());
         let copy = self.known.contains_key(&id);
         let meta = meta(message, origin, copy);
-        let before = self.newest;
+        let (before, first) = (self.newest, out.next_seq());
         match message.kind.as_str() {
             "user" => self.user(&message.content, raw, meta, out),
             "gemini" => self.reply(message, raw, meta, out),
@@ -409,7 +409,6 @@ impl History {
             _ => unknown_shape("gemini.message", raw.get(), origin, out),
         }
         if let Some(last) = self.newest.filter(|_| self.newest != before) {
-            let first = before.map_or(0, |seq| seq + 1);
             self.take(Place { id, said: said(message), first, last });
         }
     }
