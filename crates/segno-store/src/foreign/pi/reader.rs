@@ -228,9 +228,11 @@ impl Reader {
         }
         let is_v4 = row.seq.is_some();
         let on_main = row.lane.as_ref().is_some_and(|lane| &**lane == MAIN);
+        // A record of version 4 that does not say that it is one has a lane, too.
+        let is_entry = is_node || row.parent_id != Parent::Unsaid || is_v4 && row.kind.is_some();
         if is_about_all {
             self.astray = (node != self.current).then(|| object.origin.clone());
-        } else if on_main || (!is_v4 && (is_node || row.parent_id != Parent::Unsaid)) {
+        } else if is_entry && (on_main || !is_v4) {
             self.tip = Some(node);
         }
     }
