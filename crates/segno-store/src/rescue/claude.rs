@@ -8,6 +8,7 @@
 
 use super::calls::{Answer, Calls, Open};
 use super::draft::{At, Draft};
+use super::held::Held;
 use super::json::{Fields, Span, quote, set_members, span, text};
 use super::reading::Reading;
 use super::rule::Rule;
@@ -36,23 +37,19 @@ pub(super) struct Claude<'r> {
     child: Option<bool>,
     /// By row: what it holds, all of it.
     prints: HashMap<u64, u64>,
+    held: Held,
 }
 
 impl<'r> Claude<'r> {
     pub(super) fn new(reading: &'r Reading) -> Self {
-        let kind = Kind {
-            main: MAIN,
-            repeats_go_on: true,
-            continues_others: true,
-            finds_later: true,
-            fresh: uuid_of,
-        };
+        let kind = Kind { main: MAIN, continues_others: true, finds_later: true, fresh: uuid_of };
         Self {
             reading,
             tree: Tree::new(kind),
             calls: Calls::default(),
             child: None,
             prints: HashMap::new(),
+            held: Held::default(),
         }
     }
 
@@ -76,7 +73,9 @@ impl<'r> Claude<'r> {
     /// Takes the next object.
     pub(super) fn take(&mut self, at: &At, json: &str, draft: &mut Draft) {
         let Some(fields) = Fields::of(json) else { return };
-        let (Some(id), Some(kind)) = (fields.text("uuid"), fields.text("type")) else { return };
+        let (Some(id), Some(kind)) = (fields.text("uuid"), fields.text("type")) else {
+            return self.held.between(MAIN, None, json.len());
+        };
         let is_sidechain = fields.is_true("isSidechain");
         let child = *self.child.get_or_insert(is_sidechain);
         let own = self.reading.facts.id.as_deref();
@@ -101,8 +100,13 @@ impl<'r> Claude<'r> {
             print: print_of(json).map_or(print, u64::from),
             is_node: is_reply(&fields, &kind) || self.reading.is_node(at.line, &id),
             lane,
+            goes_on: !self.held.holds(hash(&own)),
         };
-        let Taken::Row { id, parent } = self.tree.take(at, row, draft) else {
+        let Taken::Row { id, parent } = self.tree.take(at, &row, draft) else {
+            draft.leave_out(at);
+            if row.goes_on {
+                self.held.end();
+            }
             if self.prints.get(&hash(&own)) != Some(&print) {
                 // Our reader takes it for the same, though some bytes of it are others.
                 draft.set_aside(at);
@@ -110,16 +114,43 @@ impl<'r> Claude<'r> {
             return;
         };
         self.prints.insert(hash(&own), print);
-        if lane != MAIN {
-            return;
-        }
         let message = fields.object("message").unwrap_or_default();
         let content = message.get("content");
         let row = ClaudeRow { at, json, fields: &fields, id, parent, content };
+        self.hold(&row, &kind, &own, lane);
+        if lane != MAIN {
+            return;
+        }
         match &*kind {
             "assistant" if is_reply(&fields, &kind) => self.reply(&row, &message, draft),
             "user" if !fields.is_true("isCompactSummary") => self.user(&row, draft),
             _ => self.hang(&row, ""),
+        }
+    }
+
+    /// Whether the reply before a row may go on behind it.
+    fn hold(&mut self, row: &ClaudeRow<'_>, kind: &str, own: &str, lane: u64) {
+        let message = row.fields.object("message");
+        if is_reply(row.fields, kind) {
+            let response = message.and_then(|message| message.text("id"));
+            return self.held.reply(response.as_deref().unwrap_or(own), lane, hash(own));
+        }
+        let is_summary = row.fields.is_true("isCompactSummary");
+        let is_shown = message.is_some() && !row.fields.is_true("isVisibleInTranscriptOnly");
+        let is_result = |block: &RawValue| {
+            Fields::of(block.get())
+                .is_some_and(|block| block.text("type").as_deref() == Some("tool_result"))
+        };
+        let ends = match kind {
+            "user" if is_summary => message.is_some(),
+            "user" => is_shown && !row.blocks().into_iter().all(is_result),
+            "system" => row.fields.text("subtype").as_deref() == Some("compact_boundary"),
+            _ => false,
+        };
+        if ends {
+            self.held.end();
+        } else {
+            self.held.between(lane, Some(hash(own)), row.json.len());
         }
     }
 

@@ -15,6 +15,7 @@ mod error;
 mod folder;
 mod follow;
 mod gemini;
+mod held;
 mod install;
 mod json;
 mod pi;

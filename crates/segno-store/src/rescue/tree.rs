@@ -7,7 +7,7 @@ use super::draft::{At, Draft};
 use super::json::{Span, quote};
 use super::rule::Rule;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// An id or another name in 8 bytes.
@@ -22,8 +22,6 @@ pub(super) fn hash(text: &str) -> u64 {
 pub(super) struct Kind {
     /// The lane of the session itself.
     pub(super) main: u64,
-    /// Whether what hangs on a repeated row goes on where the session was.
-    pub(super) repeats_go_on: bool,
     /// Whether a first row may follow one of another file.
     pub(super) continues_others: bool,
     /// Whether our reader hangs a row on one that comes later.
@@ -44,11 +42,13 @@ pub(super) struct Row<'a> {
     pub(super) is_node: bool,
     /// Rows of one lane hang on each other.
     pub(super) lane: u64,
+    /// Whether what hangs on a repeat of it goes on where the session was.
+    pub(super) goes_on: bool,
 }
 
 /// What a row has become.
 pub(super) enum Taken {
-    /// It stands in the file already, and is left out.
+    /// It stands in the file already, and has to be left out.
     Repeat,
     /// It stays, under this id. `parent` as it names it, where it is free to be changed.
     Row { id: String, parent: Option<(u64, Span)> },
@@ -80,11 +80,15 @@ struct Waiting {
     at: At,
     span: Span,
     id: u64,
+    /// The id that it has in the end.
+    row: u64,
     parent: u64,
     target: Option<String>,
     rule: Rule,
     /// Whether the parent is there, and is none that it can have.
     is_astray: bool,
+    /// Whether the parent may be in another file.
+    continues: bool,
 }
 
 impl Tree {
@@ -116,24 +120,25 @@ impl Tree {
     }
 
     /// Takes the next row.
-    pub(super) fn take(&mut self, at: &At, row: Row<'_>, draft: &mut Draft) -> Taken {
+    pub(super) fn take(&mut self, at: &At, row: &Row<'_>, draft: &mut Draft) -> Taken {
         let own = hash(row.id);
         let known = self.rows.get(&own).copied();
         if known.is_some_and(|known| known.print == row.print) && draft.has(Rule::RepeatedRecord) {
-            self.repeat = Some(own);
+            if row.goes_on {
+                self.repeat = Some(own);
+            }
             self.repeats = Some(self.repeats.map_or((*at, 1), |(first, count)| (first, count + 1)));
-            draft.leave_out(at);
             return Taken::Repeat;
         }
         self.end_repeats(draft);
         let parent = row.parent.as_ref().map(|(id, span)| (hash(id), span.clone()));
-        let (hangs_on, parent) = self.place(at, &row, own, parent, draft);
-        let mut id = row.id.to_owned();
-        if known.is_some()
-            && draft.has(Rule::ReusedId)
-            && let Some(span) = row.id_span
-        {
-            id = self.fresh(&format!("{} {}", row.id, at.line));
+        let again = row.id_span.clone().filter(|_| known.is_some() && draft.has(Rule::ReusedId));
+        let id = match again {
+            Some(_) => self.fresh(&format!("{} {}", row.id, at.line)),
+            None => row.id.to_owned(),
+        };
+        let (hangs_on, parent) = self.place(at, row, (own, hash(&id)), parent, draft);
+        if let Some(span) = again {
             draft.splice(at, span, quote(&id));
             draft.tell(Rule::ReusedId, Some(at), format!("{} was given before", row.id));
             self.renamed.insert(own, id.clone());
@@ -145,9 +150,11 @@ impl Tree {
         if row.is_node {
             self.repeat = None;
         }
-        let known = Known { print: row.print, parent: hangs_on.unwrap_or(0), lane: row.lane };
-        self.rows.insert(hash(&id), known);
-        self.rows.insert(own, known);
+        let new = Known { print: row.print, parent: hangs_on.unwrap_or(0), lane: row.lane };
+        // What came before this one and names its old id means the earlier row.
+        let parent_of_old = known.map_or(new.parent, |known| known.parent);
+        self.rows.insert(own, Known { parent: parent_of_old, ..new });
+        self.rows.insert(hash(&id), new);
         Taken::Row { id, parent }
     }
 
@@ -156,7 +163,7 @@ impl Tree {
         &mut self,
         at: &At,
         row: &Row<'_>,
-        own: u64,
+        (own, becomes): (u64, u64),
         parent: Option<(u64, Span)>,
         draft: &mut Draft,
     ) -> (Option<u64>, Option<(u64, Span)>) {
@@ -166,14 +173,13 @@ impl Tree {
             draft.splice(at, span, quote(new));
             return (Some(hash(new)), None);
         }
-        if self.kind.repeats_go_on
-            && self.repeat == Some(named)
-            && let Some(tail) = tail
+        if self.repeat == Some(named)
+            && let Some(tail) = tail.as_deref().filter(|tail| hash(tail) != named)
         {
-            draft.splice(at, span, quote(&tail));
+            draft.splice(at, span, quote(tail));
             let what = "it hangs on a repeated record; it goes on where the session was";
             draft.tell(Rule::MissingParent, Some(at), what);
-            return (Some(hash(&tail)), None);
+            return (Some(hash(tail)), None);
         }
         // A lane may begin on another one's row, but the session itself goes on with none of a lane's.
         let fits = |known: &Known| known.lane == row.lane || known.lane == self.kind.main;
@@ -183,17 +189,19 @@ impl Tree {
         }
         let is_astray = known == Some(false);
         let rule = if named == own { Rule::Cycle } else { Rule::MissingParent };
-        let is_first = tail.is_none();
-        if draft.has(rule) && !(is_first && self.kind.continues_others) {
+        if draft.has(rule) {
             let target = tail.clone();
+            let continues = tail.is_none() && self.kind.continues_others;
             self.waiting.push(Waiting {
                 at: *at,
                 span,
                 id: own,
+                row: becomes,
                 parent: named,
                 target,
                 rule,
                 is_astray,
+                continues,
             });
         }
         (tail.as_deref().map(hash), None)
@@ -224,19 +232,20 @@ impl Tree {
     /// The end. `instead`: rows behind which something was put on which their children hang now.
     pub(super) fn finish(&mut self, instead: &HashMap<u64, String>, draft: &mut Draft) {
         self.end_repeats(draft);
-        for waiting in std::mem::take(&mut self.waiting) {
-            let Waiting { at, span, id, parent, target, mut rule, is_astray } = waiting;
+        let all = std::mem::take(&mut self.waiting);
+        let circles = self.circles(&all);
+        for waiting in all {
             // A parent that comes later is found by every agent, unless it leads back here.
-            let comes_later = !is_astray && parent != id && self.rows.contains_key(&parent);
-            if comes_later && self.leads_to(parent, id) {
+            let comes_later = self.comes_later(&waiting);
+            let Waiting { at, span, row, target, mut rule, is_astray, continues, .. } = waiting;
+            if circles.contains(&row) {
                 rule = Rule::Cycle;
-            } else if comes_later && self.kind.finds_later {
+            }
+            let is_found = if comes_later { self.kind.finds_later } else { continues };
+            if is_found && rule != Rule::Cycle {
                 continue;
             }
             let target = target.map(|row| instead.get(&hash(&row)).cloned().unwrap_or(row));
-            if let Some(row) = self.rows.get_mut(&id) {
-                row.parent = target.as_deref().map_or(0, hash);
-            }
             draft.splice(&at, span, target.as_deref().map_or("null".to_owned(), quote));
             let what = match rule {
                 Rule::Cycle => "it follows itself, directly or through others",
@@ -248,19 +257,53 @@ impl Tree {
         }
     }
 
-    fn leads_to(&self, from: u64, to: u64) -> bool {
-        let mut at = from;
-        for _ in 0..=self.rows.len() {
-            if at == to {
-                return true;
-            }
-            match self.rows.get(&at) {
-                Some(row) if row.parent != 0 => at = row.parent,
-                _ => return false,
+    fn comes_later(&self, waiting: &Waiting) -> bool {
+        let Waiting { id, parent, is_astray, .. } = waiting;
+        !is_astray && parent != id && self.rows.contains_key(parent)
+    }
+
+    /// Rows that must not hang on what they name, for that leads back to them: the first row of each circle. All
+    /// others hang on what is before them, so that nothing goes round without one of `waiting`.
+    fn circles(&mut self, waiting: &[Waiting]) -> HashSet<u64> {
+        let mut left: HashMap<u64, (usize, &Waiting)> = HashMap::new();
+        for (n, waiting) in waiting.iter().enumerate() {
+            if self.comes_later(waiting) {
+                left.insert(waiting.row, (n, waiting));
+                self.hang(waiting.row, waiting.parent);
             }
         }
-        // It goes round elsewhere.
-        false
+        let (mut ends, mut cut) = (HashSet::new(), HashSet::new());
+        for waiting in waiting {
+            let (mut path, mut places, mut at) = (Vec::new(), HashMap::new(), waiting.row);
+            while at != 0 && !ends.contains(&at) {
+                if let Some(from) = places.get(&at).copied() {
+                    let circle = path.iter().enumerate().skip(from);
+                    let first = circle.filter_map(|(n, row)| Some((n, left.get(row)?)));
+                    let Some((n, (_, first))) = first.min_by_key(|(_, (order, _))| *order) else {
+                        break;
+                    };
+                    at = first.target.as_deref().map_or(0, hash);
+                    self.hang(first.row, at);
+                    cut.insert(first.row);
+                    left.remove(&first.row);
+                    for row in path.drain(n + 1..) {
+                        places.remove(&row);
+                    }
+                    continue;
+                }
+                places.insert(at, path.len());
+                path.push(at);
+                at = self.rows.get(&at).map_or(0, |row| row.parent);
+            }
+            ends.extend(path);
+        }
+        cut
+    }
+
+    fn hang(&mut self, row: u64, on: u64) {
+        if let Some(row) = self.rows.get_mut(&row) {
+            row.parent = on;
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod forks;
 mod gemini;
 mod gemini_sends;
 mod members;
+mod order;
 mod packed;
 mod pi_opens;
 mod pi_writes;

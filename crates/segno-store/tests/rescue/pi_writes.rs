@@ -156,3 +156,23 @@ fn a_lost_member_of_a_write_does_not_close_the_file() {
         }
     }
 }
+
+/// A line that was written again with another byte in one of its writes says nothing anew but that write: the session
+/// stays where it was.
+#[test]
+fn a_damaged_copy_of_a_line_moves_nothing() {
+    for name in [VALUES, LANES] {
+        let session = named(name);
+        let text = std::fs::read(&session.path).expect("it is in the corpus");
+        let lines = text.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+        for (n, line) in lines.enumerate().skip(1) {
+            for at in (n % 7..line.len()).step_by(41) {
+                let mut copy = line.to_vec();
+                copy[at] = 0xFE;
+                let bent = [&text[..], &copy, b"\n"].concat();
+                let shown = format!("{name}: line {} again, with another byte at {at}", n + 1);
+                keeps_its_promises(&session, &bent, &shown).expect("it reads");
+            }
+        }
+    }
+}

@@ -18,7 +18,7 @@ use segno_model::record::{
 };
 
 /// A response is closed when more than this stands between its rows.
-const MOST_HELD: usize = 8 << 20;
+pub(crate) const MOST_HELD: usize = 8 << 20;
 
 /// The lane of the session itself.
 pub(super) const MAIN: u32 = 0;

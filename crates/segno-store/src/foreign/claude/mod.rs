@@ -34,6 +34,7 @@ mod say;
 mod unknown;
 
 pub(super) use agents::subagents;
+pub(crate) use chain::MOST_HELD;
 
 use super::agent::Agent;
 use super::emitter::Emitter;

@@ -54,13 +54,8 @@ enum Header {
 
 impl<'r> Pi<'r> {
     pub(super) fn new(reading: &'r Reading) -> Self {
-        let kind = Kind {
-            main: MAIN,
-            repeats_go_on: false,
-            continues_others: false,
-            finds_later: false,
-            fresh: short_of,
-        };
+        let kind =
+            Kind { main: MAIN, continues_others: false, finds_later: false, fresh: short_of };
         Self {
             reading,
             tree: Tree::new(kind),
@@ -129,9 +124,12 @@ impl<'r> Pi<'r> {
             print: hash(json),
             is_node: self.reading.is_node(at.line, &fields.text("id").unwrap_or_default()),
             lane: MAIN,
+            goes_on: false,
         };
         let tail = self.tree.tail(MAIN).map(str::to_owned);
-        let Taken::Row { id, parent } = self.tree.take(at, row, draft) else { return };
+        let Taken::Row { id, parent } = self.tree.take(at, &row, draft) else {
+            return draft.leave_out(at);
+        };
         // Behind its own renaming: a summary that keeps nothing names itself.
         self.follow_renamed(at, json, &fields, draft);
         if matches!(&*kind, "label" | "session_info") {

@@ -48,7 +48,8 @@ const RECORDS: &[&str] = &[
 pub(super) struct Writes {
     is_values: bool,
     has_header: bool,
-    lines: HashSet<u64>,
+    /// Lines and writes that stand there, to know them again.
+    said: HashSet<u64>,
     /// Ids of records and of usage; entries are in the tree.
     ids: HashSet<u64>,
     /// Where each lane or branch ends.
@@ -76,6 +77,8 @@ impl Writes {
 #[derive(PartialEq, Eq)]
 enum Fate {
     Stays,
+    /// It stands there already.
+    Again,
     /// The library takes none of its kind.
     Lost,
 }
@@ -132,36 +135,55 @@ impl Pi<'_> {
             let header = Write { at, json, object, fields, start, before: String::new() };
             return self.writes_header(&header, draft);
         }
-        if !self.writes.lines.insert(hash(json)) && draft.has(Rule::RepeatedRecord) {
+        if !self.writes.said.insert(hash(json)) && draft.has(Rule::RepeatedRecord) {
             draft.leave_out(at);
             return draft.tell(Rule::RepeatedRecord, Some(at), "the line stands there already");
         }
-        let (mut rest, mut lost) = (List::of(json, &all), 0);
+        let is_list = json.starts_with('[');
+        let (mut rest, mut out, mut lost) = (List::of(json, &all), 0, false);
         for (n, raw) in all.iter().enumerate() {
             let mut fate = Fate::Lost;
             if let Some((fields, start)) = members(json, raw) {
                 let object = raw.get();
                 let mut write = Write { at, json, object, fields, start, before: String::new() };
-                fate = self.write(&mut write, draft);
+                fate = if is_list && self.is_said_again(&write, draft) {
+                    Fate::Again
+                } else {
+                    self.write(&mut write, draft)
+                };
                 if !write.before.is_empty() {
                     draft.splice(at, start..start, write.before);
                 }
             }
-            if fate == Fate::Lost {
+            lost |= fate == Fate::Lost;
+            if fate != Fate::Stays {
                 rest.leave_out(n);
-                lost += 1;
+                out += 1;
             }
         }
-        if lost == 0 {
-            return;
+        if lost {
+            draft.set_aside(at);
+            draft.tell(Rule::OddField, Some(at), "a write that the library does not take");
         }
-        draft.set_aside(at);
-        draft.tell(Rule::OddField, Some(at), "a write that the library does not take");
-        if lost == all.len() {
+        if out > 0 && out == all.len() {
             draft.leave_out(at);
         } else {
             rest.apply(at, draft);
         }
+    }
+
+    /// Whether a write of several on a line stands in the file already, though the line does not: of a copied line of
+    /// which one write is another now, the others say nothing anew.
+    fn is_said_again(&mut self, write: &Write<'_>, draft: &mut Draft) -> bool {
+        let is_number = |raw: &RawValue| raw.get().parse::<f64>().is_ok();
+        let is_write = write.fields.text("kind").is_some()
+            && write.fields.get("seq").is_some_and(is_number)
+            && draft.has(Rule::RepeatedRecord);
+        if !is_write || self.writes.said.insert(hash(write.object)) {
+            return false;
+        }
+        draft.tell(Rule::RepeatedRecord, Some(write.at), "a write that stands there already");
+        true
     }
 
     fn write(&mut self, write: &mut Write<'_>, draft: &mut Draft) -> Fate {
@@ -169,14 +191,17 @@ impl Pi<'_> {
         let is_numbered =
             write.fields.get("seq").is_some_and(|raw| raw.get().parse::<u64>().is_ok());
         match kind.as_deref() {
-            Some("entry") => self.numbered_entry(write, draft),
+            Some("entry") if !self.numbered_entry(write, draft) => return Fate::Again,
+            Some("entry") => {}
             None if write.fields.get("parentId").is_some()
                 && write.fields.get("type").is_some() =>
             {
+                if !self.numbered_entry(write, draft) {
+                    return Fate::Again;
+                }
                 write.before.push_str("\"kind\":\"entry\",");
                 let what = "an entry that does not say that it is one";
                 draft.tell(Rule::OddField, Some(write.at), what);
-                self.numbered_entry(write, draft);
             }
             // Our reader takes nothing else without a number.
             _ if !is_numbered => return Fate::Lost,
@@ -239,12 +264,12 @@ impl Pi<'_> {
         let is_repeat = std::mem::replace(&mut self.writes.has_header, true);
         if is_repeat && draft.has(Rule::RepeatedRecord) {
             draft.leave_out(write.at);
-            if self.writes.lines.insert(hash(write.json)) {
+            if self.writes.said.insert(hash(write.json)) {
                 draft.set_aside(write.at);
             }
             return draft.tell(Rule::RepeatedRecord, Some(write.at), "a second header stands here");
         }
-        self.writes.lines.insert(hash(write.json));
+        self.writes.said.insert(hash(write.json));
         let has = |name: &str| write.fields.some(name).is_some();
         let is_values = has("v") || has("storageVersion");
         self.writes.is_values = is_values;
@@ -283,8 +308,8 @@ impl Pi<'_> {
         set_members(write.json, write.object, &members)
     }
 
-    /// An entry hangs on one that is there, under an id of its own.
-    fn numbered_entry(&mut self, write: &mut Write<'_>, draft: &mut Draft) {
+    /// An entry hangs on one that is there, under an id of its own. False: it stands there already.
+    fn numbered_entry(&mut self, write: &mut Write<'_>, draft: &mut Draft) -> bool {
         let (at, json) = (write.at, write.json);
         let own = match write.fields.text("id") {
             Some(id) => id.into_owned(),
@@ -305,12 +330,13 @@ impl Pi<'_> {
             id: &own,
             id_span: write.place(write.fields.get("id")),
             parent: parent.as_ref().map(|(id, span)| (&**id, span.clone())),
-            print: hash(json).wrapping_add(write.start as u64),
+            print: hash(write.object),
             is_node: self.reading.is_node(at.line, &write.fields.text("id").unwrap_or_default()),
             lane: MAIN,
+            goes_on: false,
         };
         self.follow_renamed(at, json, &write.fields, draft);
-        let Taken::Row { id, parent } = self.tree.take(at, row, draft) else { return };
+        let Taken::Row { id, parent } = self.tree.take(at, &row, draft) else { return false };
         if let Some(lane) = write.fields.text("lane") {
             self.stand_at(&lane, on, at, draft);
             self.writes.ends.insert(lane.into_owned(), Some(id.clone()));
@@ -321,6 +347,7 @@ impl Pi<'_> {
             typed(write, draft);
         }
         self.timed(write, draft);
+        true
     }
 
     /// A lane ends at an entry; where it does not, a write before this one moves it there.
