@@ -264,17 +264,19 @@ pub fn ordered(mut sessions: Vec<Listed>, now: Timestamp) -> Vec<Listed> {
     out
 }
 
-/// Ids, to be shown as short as they can be.
+/// Ids, to be shown as short as they can be. These are those among which a shown one is looked for, not only those that
+/// are shown.
 #[derive(Debug)]
-pub struct Ids<'a> {
-    sorted: Vec<&'a str>,
+pub struct Ids {
+    /// In lower case: whoever types one need not tell cases apart.
+    sorted: Vec<String>,
 }
 
-impl<'a> Ids<'a> {
+impl Ids {
     /// All ids that are told apart.
     #[must_use]
-    pub fn new(ids: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut sorted: Vec<&str> = ids.into_iter().collect();
+    pub fn new<'a>(ids: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut sorted: Vec<String> = ids.into_iter().map(str::to_ascii_lowercase).collect();
         sorted.sort_unstable();
         sorted.dedup();
         Self { sorted }
@@ -285,11 +287,12 @@ impl<'a> Ids<'a> {
     pub fn short<'i>(&self, id: &'i str) -> &'i str {
         let shared =
             |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-        let at = self.sorted.partition_point(|other| *other < id);
-        let behind = at + usize::from(self.sorted.get(at).is_some_and(|found| *found == id));
+        let lower = id.to_ascii_lowercase();
+        let at = self.sorted.partition_point(|other| *other < lower);
+        let behind = at + usize::from(self.sorted.get(at).is_some_and(|found| *found == lower));
         let before = at.checked_sub(1).and_then(|i| self.sorted.get(i));
         let neighbours = before.into_iter().chain(self.sorted.get(behind));
-        let longest = neighbours.map(|other| shared(id, other)).max().unwrap_or(0);
+        let longest = neighbours.map(|other| shared(&lower, other)).max().unwrap_or(0);
         let mut len = (longest + 1).max(8).min(id.len());
         // A prefix that ends in a hyphen looks cut off, and none ends within a character.
         while len < id.len() && (id.as_bytes()[len - 1] == b'-' || !id.is_char_boundary(len)) {
@@ -319,7 +322,8 @@ mod tests {
 
     #[test]
     fn ids_are_as_short_as_they_can_be() {
-        let cases: [(&[&str], &[&str]); 4] = [
+        let cases: [(&[&str], &[&str]); 5] = [
+            (&["ses_0aB1xyz", "ses_0aB2xyz", "SES_0ab1z"], &["ses_0aB1x", "ses_0aB2", "SES_0ab1z"]),
             (&["0123456789", "0123456999"], &["01234567", "01234569"]),
             (&["abc"], &["abc"]),
             (&["01234567-8", "01234568-8"], &["01234567", "01234568"]),

@@ -6,7 +6,7 @@
 use crate::args::quoted;
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
-use crate::listing::short_ids;
+use crate::listing::{Ids, OWN};
 use crate::others::{Other, Target};
 use crate::sessions::{self, Entry, Standing};
 use crate::terminal::{Screen, Text, Tone, clean, table};
@@ -95,6 +95,7 @@ impl Stores {
     }
 
     async fn own_or_remains(&self, query: &str, here: &Path) -> Result<Stored, CliError> {
+        let query = own_word(query).unwrap_or(query);
         let id = self.named(query, here).await?;
         Ok(match self.files.remains(&id)? {
             Some(remains) => Stored::Remains(remains),
@@ -130,7 +131,7 @@ impl Stores {
         match found.as_slice() {
             [] => Err(self.not_found(query, &prefix)),
             [one] => Ok(one.id.clone()),
-            several => Err(ambiguous(query, several, now)),
+            several => Err(ambiguous(query, several, &entries, now)),
         }
     }
 
@@ -254,6 +255,11 @@ impl Stores {
     }
 }
 
+/// What names one of ours in `segno:…`, as lists of every agent's sessions name it.
+pub(crate) fn own_word(query: &str) -> Option<&str> {
+    query.split_once(':').filter(|(agent, _)| agent.eq_ignore_ascii_case(OWN)).map(|(_, rest)| rest)
+}
+
 fn with_log(found: Stored) -> Result<SessionId, CliError> {
     match found {
         Stored::Session(id) => Ok(id),
@@ -338,14 +344,14 @@ fn elsewhere(query: &str, dir: &Path) -> CliError {
     }
 }
 
-fn ambiguous(query: &str, found: &[&Entry], now: Timestamp) -> CliError {
-    let ids: Vec<&str> = found.iter().map(|e| e.id.as_str()).collect();
-    let candidate = |(id, entry): (String, &&Entry)| Candidate {
-        id,
+fn ambiguous(query: &str, found: &[&Entry], among: &[Entry], now: Timestamp) -> CliError {
+    let ids = Ids::new(among.iter().map(|entry| entry.id.as_str()));
+    let candidate = |entry: &&Entry| Candidate {
+        id: ids.short(entry.id.as_str()).to_owned(),
         active: Some(entry.last_active(now)),
         title: entry.title().map(str::to_owned),
     };
-    fits_several(query, short_ids(&ids).into_iter().zip(found).map(candidate), now)
+    fits_several(query, found.iter().map(candidate), now)
 }
 
 /// One of several sessions that a query stands for.

@@ -165,7 +165,7 @@ impl Attached<'_> {
         self.dim(&format!(
             "— {}: {said}. Enter says it at the next step; /queue TEXT after the turn; /stop stops; \
              Ctrl-C leaves, and stops nothing.",
-            self.id.short()
+            self.id
         ));
         Ok(())
     }

@@ -11,7 +11,7 @@ pub use json::trash_json;
 use super::Workplace;
 use crate::args::ListArgs;
 use crate::error::{CliError, ExitCode};
-use crate::listing::{Listed, OWN, Wanted, ordered, short_ids};
+use crate::listing::{Ids, Listed, OWN, Wanted, ordered};
 use crate::others::{self, Here, Meter, Other, Others, Survey};
 use crate::sessions::Entry;
 use crate::terminal::table::{self, Column, Table, plural};
@@ -128,6 +128,8 @@ pub(super) async fn project_at(place: &Workplace, dir: &Path) -> ProjectFacts {
 /// What is shown, and how much is not.
 struct Page {
     shown: Vec<Listed>,
+    /// Of all sessions, among which the shown ones are looked for by their ids.
+    ids: Ids,
     /// Sessions, not subagents', that are left out by the filters.
     elsewhere: usize,
     /// Of those, how many are damaged.
@@ -140,6 +142,7 @@ struct Page {
 
 impl Page {
     fn new(sessions: Vec<Listed>, wanted: &Wanted, children: bool, now: Timestamp) -> Self {
+        let ids = Ids::new(sessions.iter().map(Listed::id));
         let (held, rest): (Vec<_>, Vec<_>) =
             sessions.into_iter().partition(|session| wanted.holds(session, now));
         let (shown, hidden): (Vec<_>, Vec<_>) =
@@ -147,6 +150,7 @@ impl Page {
         let left: Vec<&Listed> = rest.iter().filter(|session| !session.is_child()).collect();
         Self {
             shown: ordered(shown, now),
+            ids,
             elsewhere: left.len(),
             damaged_elsewhere: left.iter().filter(|session| session.is_damaged()).count(),
             children: hidden.iter().filter(|session| session.is_child()).count(),
@@ -298,12 +302,11 @@ fn closing_lines(page: &Page, others: &Others) -> Vec<Text> {
 }
 
 fn table(page: &Page, now: Timestamp, columns_wide: usize) -> Vec<Text> {
-    let ids: Vec<&str> = page.shown.iter().map(Listed::id).collect();
     // Whose they are is said only where they are not all ours.
     let only_own = page.shown.iter().all(|session| session.agent().is_none());
     let mut table = Table::new(if only_own { columns() } else { any_columns() });
-    for (session, id) in page.shown.iter().zip(short_ids(&ids)) {
-        let mut cells = any_cells(session, &id, now);
+    for session in &page.shown {
+        let mut cells = any_cells(session, page.ids.short(session.id()), now);
         if only_own {
             cells.remove(1);
         }

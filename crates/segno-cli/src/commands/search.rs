@@ -10,7 +10,7 @@ use super::Workplace;
 use super::list::{everything, project_at, source};
 use crate::args::SearchArgs;
 use crate::error::{CliError, ExitCode};
-use crate::listing::{Listed, Wanted, ordered, short_ids};
+use crate::listing::{Ids, Listed, Wanted, ordered};
 use crate::terminal::table::{self, plural};
 use crate::terminal::{Screen, Text, Tone, clean};
 use crate::when;
@@ -45,13 +45,13 @@ pub async fn search(
     let (sessions, others) = everything(place).await?;
     let listed = sessions.iter().map(|session| session.id().to_owned()).collect();
     let asked = Asked { listed, ..asked };
+    let ids = Ids::new(sessions.iter().map(Listed::id));
     let sessions: Vec<Listed> =
         ordered(sessions, now).into_iter().filter(|s| wanted.holds(s, now)).collect();
-    let ids = short_ids(&sessions.iter().map(Listed::id).collect::<Vec<_>>());
     let mut report = Report::new(args, sessions.len());
     report.trouble = others.trouble;
     search_all(&sessions, &asked, place, &mut |n, found| {
-        report.take(&sessions[n], &ids[n], found, now, screen)
+        report.take(&sessions[n], ids.short(sessions[n].id()), found, now, screen)
     });
     report.finish(screen);
     Ok(if report.shown == 0 { ExitCode::NotFound } else { ExitCode::Done })

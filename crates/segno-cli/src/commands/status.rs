@@ -7,7 +7,7 @@
 use super::Workplace;
 use crate::args::StatusArgs;
 use crate::error::{CliError, ExitCode};
-use crate::listing::short_ids;
+use crate::listing::Ids;
 use crate::sessions::Entry;
 use crate::stores::Stores;
 use crate::terminal::table::{Column, Table, age};
@@ -64,7 +64,9 @@ pub async fn status(
         }
         return Ok(ExitCode::Done);
     }
-    let subagents = working(place, only.as_ref()).await?;
+    let entries = place.stores.entries(place.now()).await?;
+    let ids = Ids::new(entries.iter().map(|entry| entry.id.as_str()));
+    let subagents = working(entries, only.as_ref());
     if args.json {
         let commands: Vec<Value> = commands.iter().map(Command::json).collect();
         let subagents: Vec<Value> = subagents.iter().map(subagent_json).collect();
@@ -74,19 +76,18 @@ pub async fn status(
     if commands.is_empty() {
         screen.line("No command runs.");
     }
-    screen.lines(lines(&commands, screen.look().columns));
+    screen.lines(lines(&commands, &ids, screen.look().columns));
     screen.lines(subagents.iter().map(subagent_line));
     Ok(ExitCode::Done)
 }
 
 /// The subagents that a process works on, of one session or of all.
-async fn working(place: &Workplace, only: Option<&SessionId>) -> Result<Vec<Entry>, CliError> {
-    let mut entries = place.stores.entries(place.now()).await?;
+fn working(mut entries: Vec<Entry>, only: Option<&SessionId>) -> Vec<Entry> {
     entries.retain(|entry| {
         let of = |id: &SessionId| entry.id == *id || entry.parent.as_deref() == Some(id.as_str());
         entry.is_child && entry.pid.is_some() && only.is_none_or(of)
     });
-    Ok(entries)
+    entries
 }
 
 fn subagent_json(entry: &Entry) -> Value {
@@ -115,7 +116,8 @@ pub fn running(stores: &Stores) -> Vec<Text> {
     }
     let mut said =
         vec![Text::line(Tone::Dim, "Commands that run; `segno status --stop HANDLE` ends one:")];
-    said.extend(lines(&commands, 100).into_iter().skip(1));
+    let ids = Ids::new(commands.iter().map(|command| command.session.as_str()));
+    said.extend(lines(&commands, &ids, 100).into_iter().skip(1));
     said
 }
 
@@ -232,9 +234,8 @@ impl Command {
     }
 }
 
-fn lines(commands: &[Command], width: usize) -> Vec<Text> {
+fn lines(commands: &[Command], ids: &Ids, width: usize) -> Vec<Text> {
     let now = SystemClock.now();
-    let sessions: Vec<&str> = commands.iter().map(|command| command.session.as_str()).collect();
     let mut table = Table::new(vec![
         Column::left("HANDLE"),
         Column::left("STATE"),
@@ -245,7 +246,7 @@ fn lines(commands: &[Command], width: usize) -> Vec<Text> {
         Column::left("COMMAND").shrinks_to(20),
     ]);
     let plain = |text: &str| Text::line(Tone::Plain, text);
-    for (command, session) in commands.iter().zip(short_ids(&sessions)) {
+    for command in commands {
         let running = command.standing == Standing::Running;
         let since = command.claim.as_ref().map_or_else(String::new, |claim| age(now, claim.at));
         let left = command.deadline().filter(|_| running);
@@ -255,7 +256,7 @@ fn lines(commands: &[Command], width: usize) -> Vec<Text> {
         table.row([
             Text::line(Tone::Accent, command.handle()),
             Text::line(if running { Tone::Plain } else { Tone::Warning }, &command.said()),
-            plain(&session),
+            plain(ids.short(command.session.as_str())),
             plain(&since),
             plain(&left),
             plain(&pid.map_or_else(String::new, |claim| claim.pid.to_string())),

@@ -5,7 +5,7 @@
 
 use super::{Other, Others, all, roots};
 use crate::error::{CliError, ExitCode};
-use crate::stores::{Candidate, Stores, fits, fits_several, no_file, note};
+use crate::stores::{Candidate, Stores, fits, fits_several, no_file, note, own_word};
 use segno_model::store::Clock as _;
 use segno_model::{SessionId, Timestamp};
 use segno_store::SystemClock;
@@ -24,8 +24,8 @@ pub enum Target {
 
 impl Stores {
     /// The session of any agent that `query` stands for. What stands for one of ours wins, then an id or
-    /// a name of another agent's; `AGENT:QUERY` asks only for that agent's, and `AGENT:last` for its newest of the
-    /// project that `here` belongs to. A path is a file of any agent.
+    /// a name of another agent's; `AGENT:QUERY` asks only for that agent's (`segno:QUERY` for ours), and `AGENT:last` for
+    /// its newest of the project that `here` belongs to. A path is a file of any agent.
     ///
     /// # Errors
     /// When nothing fits, or several do; those are listed.
@@ -35,6 +35,9 @@ impl Stores {
             let mut others = all(self, self.catalog()).await;
             others.sessions.retain(|session| session.row.agent == agent);
             return self.among(others, rest, here, None).await;
+        }
+        if own_word(query).is_some() {
+            return self.find_own(query, here).await.map(Target::Own);
         }
         let error = match self.find_own(query, here).await {
             Ok(id) => {

@@ -53,7 +53,7 @@ pub(super) async fn list(
 }
 
 /// Columns with room for what is to come.
-fn sheet(known: &[Listed], survey: &Survey, ids: &Ids<'_>, width: usize) -> Sheet {
+fn sheet(known: &[Listed], survey: &Survey, ids: &Ids, width: usize) -> Sheet {
     let states = known.iter().map(|session| session.state_shown().len());
     let state = states.max().unwrap_or(0).max(STATE);
     let known = known.iter().map(|session| (session.id(), session.source()));
@@ -68,7 +68,7 @@ fn sheet(known: &[Listed], survey: &Survey, ids: &Ids<'_>, width: usize) -> Shee
 
 struct Stream<'a> {
     known: Vec<Listed>,
-    ids: Ids<'a>,
+    ids: Ids,
     sheet: Sheet,
     shown: HashSet<(&'static str, String)>,
     wanted: &'a Wanted,
