@@ -481,7 +481,7 @@ pub struct RepairArgs {
     /// Which session of which agent, or a file
     pub session: String,
 
-    /// Another agent's: write the repaired session to this new file
+    /// Another agent's: write the repaired session to this new file, or with `-` to standard output
     #[arg(short, long, value_name = "FILE", group = "to")]
     pub output: Option<PathBuf>,
 

@@ -43,7 +43,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FORMAT", default_value = "markdown")]
     pub format: ExportFormat,
 
-    /// Write to this file, which must not exist, instead of standard output
+    /// Write to this file, which must not exist, instead of standard output (`-`)
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -72,6 +72,18 @@ pub struct ExportArgs {
 }
 
 impl ExportFormat {
+    /// What a file of this format may be called.
+    #[must_use]
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Markdown => "session.md",
+            Self::Html => "session.html",
+            Self::Json | Self::OpenCode => "session.json",
+            Self::Segno => "session.segno",
+            Self::Jsonl | Self::Claude | Self::Codex | Self::Pi | Self::Gemini => "session.jsonl",
+        }
+    }
+
     /// The agent whose files it is.
     #[must_use]
     pub fn agent(self) -> Option<Agent> {

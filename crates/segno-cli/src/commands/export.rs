@@ -11,7 +11,7 @@ mod markdown;
 mod subject;
 
 use super::Workplace;
-use super::output::folder_is_there;
+use super::output::{Standard, can_be_file, file};
 use crate::args::{ExportArgs, ExportFormat, quoted};
 use crate::error::{CliError, ExitCode};
 use crate::history::History;
@@ -49,14 +49,15 @@ pub async fn export(
         bundle::check(args, &target)?;
     }
     let mut masker = Masker::new(args.masks());
-    let mut output = Output::open(args.output.as_deref(), place, screen)?;
+    let path = file(args.output.as_deref());
+    let mut output = Output::open(path, args.format, place, screen)?;
     let written = write(args.format, target, &mut masker, place, &mut output).await;
     let written = written.and_then(|notes| Ok(output.close().map(|()| notes)?));
     let mut notes = written.map_err(|broken| {
         output.discard();
         match broken {
             Broken::Read(error) => error,
-            Broken::Write(error) => unwritable(args.output.as_deref(), error),
+            Broken::Write(error) => unwritable(path, error),
         }
     })?;
     let count = masker.masked();
@@ -187,18 +188,19 @@ fn damaged(damages: usize, word: &str) -> Option<String> {
 /// Where the export goes: to a new file that only the user can read, or to the screen.
 enum Output<'a> {
     File(BufWriter<File>, PathBuf),
-    Screen(&'a mut Screen, Vec<u8>),
+    Screen(Standard<'a>),
 }
 
 impl<'a> Output<'a> {
     fn open(
         path: Option<&Path>,
+        format: ExportFormat,
         place: &Workplace,
         screen: &'a mut Screen,
     ) -> Result<Self, CliError> {
-        let Some(path) = path else { return Ok(Self::Screen(screen, Vec::new())) };
+        let Some(path) = path else { return Ok(Self::Screen(Standard::of(screen))) };
         let path = place.cwd.join(path);
-        folder_is_there(&path)?;
+        can_be_file(&path, format.file_name())?;
         let opened = File::options().write(true).create_new(true).mode(0o600).open(&path);
         let file = opened.map_err(|e| not_created(&path, &e))?;
         Ok(Self::File(BufWriter::new(file), path))
@@ -221,7 +223,7 @@ impl<'a> Output<'a> {
                 let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
                 File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
             }
-            Self::Screen(..) => Ok(()),
+            Self::Screen(_) => Ok(()),
         }
     }
 }
@@ -230,24 +232,14 @@ impl Write for Output<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::File(file, _) => file.write(bytes),
-            Self::Screen(_, waiting) => {
-                // A character that comes in two pieces is written in one.
-                waiting.extend_from_slice(bytes);
-                if bytes.ends_with(b"\n") && waiting.len() > 1 << 16 {
-                    self.flush()?;
-                }
-                Ok(bytes.len())
-            }
+            Self::Screen(screen) => screen.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::File(file, _) => file.flush(),
-            Self::Screen(screen, waiting) => {
-                screen.exact(&std::mem::take(waiting));
-                Ok(())
-            }
+            Self::Screen(screen) => screen.flush(),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{Workplace, versions};
 use crate::args::{KeepArgs, quoted};
+use crate::commands::output::can_be_file;
 use crate::error::{CliError, ExitCode};
 use crate::others::{Other, Target};
 use crate::terminal::{Screen, Text, Tone, clean};
@@ -66,6 +67,7 @@ pub(super) async fn restore(
         let chosen = versions::chosen(&args.version, query, kept, place)?;
         if let (Some(output), Some(version)) = (&args.output, chosen.first()) {
             let target = place.cwd.join(output);
+            can_be_file(&target, "session.jsonl")?;
             let fate = match one(&version.path, &target)? {
                 Fate::Restored => Fate::Written,
                 // It asks for a new file, whatever is in the one that is there.

@@ -6,7 +6,7 @@
 use crate::args::{RepairArgs, quoted};
 use crate::commands::Workplace;
 use crate::commands::check::below;
-use crate::commands::output::folder_is_there;
+use crate::commands::output::{Standard, can_be_file, file, folder_is_there};
 use crate::error::{CliError, ExitCode};
 use crate::others::{Launch, Other, roots};
 use crate::terminal::confirm::confirm;
@@ -28,6 +28,7 @@ enum To {
     /// Nothing was said: it is only shown.
     Nowhere,
     File(PathBuf),
+    Standard,
     Install,
     Place,
 }
@@ -55,12 +56,11 @@ pub(super) fn repair(
     let plans: Result<Vec<Plan>, RescueError> = files.iter().map(rescue::plan).collect();
     let plans = plans.map_err(|error| refused(error, session))?;
     let to = to(args, place);
+    if matches!(to, To::Standard) {
+        return to_standard(session, &plans, args, screen);
+    }
     if plans.iter().all(Plan::is_empty) {
-        // Of what nobody can read, it is not known that its agent opens it.
-        if !session.row.readable {
-            foreign::read(&session.located(), &mut |_| ControlFlow::Continue(()))?;
-        }
-        return Ok(sound(session, &plans, args, screen));
+        return sound(session, &plans, args, screen);
     }
     possible(&to, &plans, session)?;
     if !args.json {
@@ -100,17 +100,19 @@ fn only_a_copy(session: &Other) -> CliError {
 /// What is refused before anybody is asked.
 fn possible(to: &To, plans: &[Plan], session: &Other) -> Result<(), CliError> {
     match to {
-        To::File(path) => folder_is_there(path),
+        To::File(path) if plans.len() > 1 => folder_is_there(path),
+        To::File(path) => can_be_file(path, "repaired.jsonl"),
         To::Install => match plans.iter().find(|plan| plan.is_child) {
             Some(plan) => Err(refused(RescueError::Child { path: plan.path.clone() }, session)),
             None => Ok(()),
         },
-        To::Place | To::Nowhere => Ok(()),
+        To::Place | To::Standard | To::Nowhere => Ok(()),
     }
 }
 
 fn to(args: &RepairArgs, place: &Workplace) -> To {
     match &args.output {
+        Some(path) if file(Some(path)).is_none() => To::Standard,
         Some(path) => To::File(place.cwd.join(path)),
         None if args.install => To::Install,
         None if args.in_place => To::Place,
@@ -178,10 +180,19 @@ fn make_folder(dir: &Path) -> Result<(), CliError> {
 }
 
 /// Nothing has to change.
-fn sound(session: &Other, plans: &[Plan], args: &RepairArgs, screen: &mut Screen) -> ExitCode {
+fn sound(
+    session: &Other,
+    plans: &[Plan],
+    args: &RepairArgs,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    // Of what nobody can read, it is not known that its agent opens it.
+    if !session.row.readable {
+        foreign::read(&session.located(), &mut |_| ControlFlow::Continue(()))?;
+    }
     if args.json {
         report(session, plans, &[], None, screen);
-        return ExitCode::Done;
+        return Ok(ExitCode::Done);
     }
     let more = if args.output.is_some() || args.install { " A copy is not needed." } else { "" };
     let agent = session.row.agent;
@@ -191,7 +202,44 @@ fn sound(session: &Other, plans: &[Plan], args: &RepairArgs, screen: &mut Screen
     screen.line(Text::line(Tone::Good, &text));
     notes(plans, screen);
     screen.lines(below::lines(&below::damaged(session)));
-    ExitCode::Done
+    Ok(ExitCode::Done)
+}
+
+/// Writes the repaired session to standard output. Nothing changes, so nobody is asked; what is told goes beside it.
+fn to_standard(
+    session: &Other,
+    plans: &[Plan],
+    args: &RepairArgs,
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    let [plan] = plans else {
+        return Err(CliError::usage("This session is several files.")
+            .because("standard output takes one")
+            .next("New files in a new folder: -o FOLDER"));
+    };
+    if args.json {
+        return Err(CliError::usage("Only one of them can go to standard output.")
+            .because("--json prints a report there, and `-o -` the session")
+            .next("Leave one of them out, or name a file: -o FILE"));
+    }
+    let mut beside = Screen::stderr();
+    let mut aside = Vec::new();
+    let done = if plan.is_empty() {
+        sound(session, plans, args, &mut beside)
+    } else {
+        show(session, plans, &To::Standard, &mut beside);
+        beside.lines(below::lines(&below::damaged(session)));
+        let mut out = Standard::of(screen);
+        let written = plan.write(&mut out, &mut aside, None);
+        written.map(|()| ExitCode::Done).map_err(|error| refused(error, session))
+    };
+    if !aside.is_empty() {
+        let text = "note: lines that were set aside are not in it; -o FILE keeps them beside it";
+        beside.line(Text::line(Tone::Warning, text));
+    }
+    // What nobody can read there changes nothing about the result.
+    let _ = beside.finish();
+    done
 }
 
 /// Says what is not repaired.
