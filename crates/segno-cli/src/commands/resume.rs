@@ -7,15 +7,15 @@ use super::interactive::{is_conversation, needs_terminal};
 use super::resume_all::resume_all;
 use super::run::{Prompt, one_shot, take_up};
 use super::{Workplace, export};
-use crate::args::ResumeArgs;
+use crate::args::{ResumeArgs, quoted};
 use crate::engine::{Engine, Signals, no_signals, undecided};
 use crate::error::{CliError, ExitCode};
 use crate::home::Home;
 use crate::inputs::taking_over;
 use crate::interactive::{Desk, Interactive, Keyboard, choose};
-use crate::others::{HandOver, Imported, Launch, Target, import};
+use crate::others::{HandOver, Imported, Launch, Other, Target, import};
 use crate::secrets::Masker;
-use crate::stores::{Log, Stores};
+use crate::stores::{Log, Stores, note};
 use crate::terminal::picker::PickError;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
@@ -126,6 +126,7 @@ async fn chosen(
         return Ok(Chosen::Here(imported.id));
     }
     let launch = Launch::of(&session)?;
+    tell_of_damage(&session);
     if args.print {
         screen.line(launch.line());
         return Ok(Chosen::Done(ExitCode::Done));
@@ -139,6 +140,20 @@ async fn chosen(
             .next(format!("Go on there, or read it with `segno show {}`.", session.word())));
     }
     launch.run(&session.word()).map(Chosen::Done)
+}
+
+/// Says of a damaged session that it is one, before its agent takes it up as if nothing were missing.
+fn tell_of_damage(session: &Other) {
+    let word = session.word();
+    let word = quoted(&word);
+    let places = plural(usize::try_from(session.row.damage).unwrap_or(usize::MAX), "place");
+    match (session.row.readable, session.row.damage) {
+        (false, _) => note(&format!("it cannot be read here; `segno check {word}` tells why")),
+        (true, 0) => {}
+        (true, _) => note(&format!(
+            "it is damaged in {places}; `segno repair {word}` tells what its agent trips over"
+        )),
+    }
 }
 
 /// Hands the session over to another agent, and becomes that, or prints the command.
