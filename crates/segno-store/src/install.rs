@@ -108,11 +108,24 @@ fn put<D: Disk>(
         files.iter().map(|file| below(root, &file.path)).collect::<Result<_, _>>()?;
     let (dirs, made) = (Vec::new(), Vec::new());
     let mut made = Made { disk, dirs, files: made, modified_ns, keep: false };
+    let mut own = true;
     for (file, path) in files.iter().zip(&paths).rev() {
-        made.file(path, &file.bytes)?;
+        own = match made.file(path, &file.bytes) {
+            Ok(own) => own,
+            Err(error @ InstallError::Taken(_)) => {
+                // Another process was quicker with the same session? What was made here is a part of that, too.
+                let Ok(Some(path)) = installed(disk, root, files, mark) else { return Err(error) };
+                made.keep = true;
+                return Ok(Installed::Before(path));
+            }
+            Err(error) => return Err(error),
+        };
     }
     made.keep = true;
-    Ok(Installed::New(paths))
+    match paths.first() {
+        Some(path) if !own => Ok(Installed::Before(path.clone())),
+        _ => Ok(Installed::New(paths)),
+    }
 }
 
 /// A path below the folder: names only, no way out.
@@ -136,46 +149,47 @@ struct Made<'a, D: Disk> {
 }
 
 impl<D: Disk> Made<'_, D> {
-    /// One file with its directory, durable when it returns.
-    fn file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), InstallError> {
+    /// One file with its directory, durable when it returns; whether it was made here.
+    fn file(&mut self, path: &Path, bytes: &[u8]) -> Result<bool, InstallError> {
         let Some(dir) = path.parent() else { return Err(InstallError::Outside(path.to_owned())) };
         self.dir(dir)?;
         sweep_nameless(self.disk, dir);
-        if exists(self.disk, path)? {
-            // An installation that was cut off left it.
+        let own = !exists(self.disk, path)? && self.link(dir, path, bytes)?;
+        if own {
+            self.files.push(path.to_owned());
+        } else {
+            // One that was cut off left it, or one that runs now makes it.
             let found = read_file(self.disk, path).map_err(|e| store_error("reading", path, e))?;
             if found != bytes {
                 return Err(InstallError::Taken(path.to_owned()));
             }
-        } else {
-            self.link(dir, path, bytes)?;
-            self.files.push(path.to_owned());
         }
-        Ok(sync_dir(self.disk, dir)?)
+        sync_dir(self.disk, dir)?;
+        Ok(own)
     }
 
-    fn link(&self, dir: &Path, path: &Path, bytes: &[u8]) -> Result<(), InstallError> {
-        let taken = || InstallError::Taken(path.to_owned());
+    /// Gives the file its name; false when that was taken meanwhile.
+    fn link(&self, dir: &Path, path: &Path, bytes: &[u8]) -> Result<bool, InstallError> {
         let temp = TempFile::write_held(self.disk, dir, bytes)?;
         if let Some(ns) = self.modified_ns {
             // Before it has its name: its agent never sees another time. Without it, it is the file all the same.
             let _ = self.disk.set_modified(temp.path(), ns);
         }
         match temp.link_new(path) {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(taken()),
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(e) if !no_links(e.kind()) => Err(write_error("linking", path, e).into()),
             // Some local file systems have no hard links.
             Err(_) => match self.disk.create_new(path, Writes::Sequential) {
                 Ok(file) => {
                     let written = write_all(&file, bytes).and_then(|()| file.sync_all());
-                    written.map_err(|e| {
+                    written.map(|()| true).map_err(|e| {
                         // A part of the file must not stay.
                         let _ = self.disk.remove_file(path);
                         write_error("writing", path, e).into()
                     })
                 }
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(taken()),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
                 Err(e) => Err(write_error("creating", path, e).into()),
             },
         }

@@ -126,6 +126,31 @@ fn a_name_that_is_taken_is_refused_and_the_same_session_is_there_already() {
     assert!(found(&disk, &other[0]).is_none());
 }
 
+/// Covers: G14. Several at once make one: also where each would write the session's own file in another way.
+#[test]
+fn several_at_once_make_one() {
+    const AT_ONCE: usize = 6;
+    for round in 0..20 {
+        let home = tempfile::tempdir().unwrap();
+        let start = std::sync::Barrier::new(AT_ONCE);
+        let one = |n: usize| {
+            let mut files = files();
+            let own = if round % 2 == 0 { n } else { 0 };
+            files[0].bytes.extend_from_slice(format!("{own}\n").as_bytes());
+            start.wait();
+            install(&RealDisk, home.path(), &files, MARK)
+        };
+        let done: Vec<_> = std::thread::scope(|scope| {
+            let one = &one;
+            let running: Vec<_> = (0..AT_ONCE).map(|n| scope.spawn(move || one(n))).collect();
+            running.into_iter().map(|running| running.join().unwrap()).collect()
+        });
+        let made = done.iter().filter(|done| matches!(done, Ok(Installed::New(_)))).count();
+        assert!(made == 1 && done.iter().all(Result::is_ok), "{round}: {done:?}");
+        assert!(files().iter().all(|file| home.path().join(&file.path).is_file()), "{round}");
+    }
+}
+
 /// Covers: G3, G14. What only has the session's name is not the session.
 #[test]
 fn something_else_under_the_name_is_no_installation() {

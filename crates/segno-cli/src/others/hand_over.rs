@@ -17,7 +17,7 @@ use segno_model::{Record, SessionId, Timestamp};
 use segno_store::convert::{
     self, Blobs, Child, ConvertError, Converted, Loss, NoBlobs, Options, Session, convert, new_id,
 };
-use segno_store::foreign::{self, Agent, View};
+use segno_store::foreign::{self, Agent, Roots, View};
 use segno_store::install::{InstallError, Installed, install, installed};
 use segno_store::{RealDisk, SystemClock};
 use std::collections::HashSet;
@@ -35,6 +35,8 @@ pub struct HandOver {
     pub converted: Converted,
     /// Where the files go.
     root: PathBuf,
+    /// Where agents keep theirs.
+    roots: Roots,
     /// How commands name the original.
     word: String,
     /// What else there is to know about it.
@@ -87,13 +89,9 @@ impl HandOver {
         if read.is_damaged() {
             notes.push(format!("it is damaged; `segno check {}` tells where", quoted(&word)));
         }
-        if !Path::new(&read.cwd).is_dir() {
-            if !read.cwd.is_empty() {
-                notes.push(format!("{} is not there; the copy is for this directory", read.cwd));
-            }
-            read.cwd = here.display().to_string();
-        }
-        let project = foreign::project_name(target, &roots(&stores.home), &read.cwd);
+        notes.extend(moved_here(&mut read, here));
+        let roots = roots(&stores.home);
+        let project = foreign::project_name(target, &roots, &read.cwd);
         if masker.is_on() {
             // Another copy than the one with everything in it.
             read.id.push_str(" masked");
@@ -113,8 +111,8 @@ impl HandOver {
             }
         }
         let own_place = || stores.home.data.join("handed-over").join(target.id());
-        let root = foreign::home(target, &roots(&stores.home)).unwrap_or_else(own_place);
-        Ok(Self { target, converted, root, word, notes })
+        let root = foreign::home(target, &roots).unwrap_or_else(own_place);
+        Ok(Self { target, converted, root, roots, word, notes })
     }
 
     /// How many different secrets are in it, as far as they can be told.
@@ -142,16 +140,22 @@ impl HandOver {
     /// Where its files are once they are there, its own first.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
-        self.converted.files.iter().map(|file| self.root.join(&file.path)).collect()
+        self.converted.whole().iter().map(|file| self.root.join(&file.path)).collect()
     }
 
-    /// The session's own file, if it was installed before and nothing was said since.
+    /// The session's own file, if it was installed before and nothing was said in the original since, wherever its
+    /// agent has put it.
     ///
     /// # Errors
     /// When that cannot be seen.
     pub fn installed(&self) -> Result<Option<PathBuf>, CliError> {
         let Converted { files, id, .. } = &self.converted;
-        installed(&RealDisk, &self.root, files, id).map_err(|e| self.not_installed(e))
+        let there = installed(&RealDisk, &self.root, files, id);
+        let there = there.map_err(|e| self.not_installed(e))?;
+        // What its importer took in is in a database, and the file stays where it was made.
+        let has_folder = foreign::home(self.target, &self.roots).is_some();
+        let elsewhere = || foreign::whereabouts(self.target, &self.roots, id);
+        Ok(there.or_else(|| has_folder.then(elsewhere).flatten()))
     }
 
     /// Makes the files in the target's folder.
@@ -159,7 +163,10 @@ impl HandOver {
     /// # Errors
     /// When a name is taken, or they cannot be written. Nothing was made then.
     pub fn install(&self) -> Result<Installed, CliError> {
-        install(&RealDisk, &self.root, &self.converted.files, &self.converted.id)
+        if let Some(path) = self.installed()? {
+            return Ok(Installed::Before(path));
+        }
+        install(&RealDisk, &self.root, &self.converted.whole(), &self.converted.id)
             .map_err(|e| self.not_installed(e))
     }
 
@@ -199,7 +206,7 @@ impl HandOver {
     pub fn launch_it(&self) -> Result<ExitCode, CliError> {
         let launch = self.launch();
         for words in self.before() {
-            launch.run_before(&words)?;
+            launch.run_before(&words, &self.line())?;
         }
         launch.run(&self.word)
     }
@@ -235,6 +242,18 @@ impl HandOver {
                 )),
         }
     }
+}
+
+/// Makes a session whose directory is not there one of `here`. That is another copy than the one of another directory:
+/// one id in two of them would be one session with two histories. What there is to say of it.
+fn moved_here(session: &mut Session, here: &Path) -> Option<String> {
+    if Path::new(&session.cwd).is_dir() {
+        return None;
+    }
+    let gone = std::mem::replace(&mut session.cwd, here.display().to_string());
+    session.id.push_str(" in ");
+    session.id.push_str(&session.cwd);
+    (!gone.is_empty()).then(|| format!("{gone} is not there; the copy is for this directory"))
 }
 
 fn joined(words: &[String]) -> String {

@@ -96,12 +96,11 @@ impl Launch {
         }
     }
 
-    /// Runs another command of the agent's in the same place, to its end.
+    /// Runs another command of the agent's in the same place, to its end. `by_hand` does all that is to be done.
     ///
     /// # Errors
     /// When it is not there, or failed.
-    pub fn run_before(&self, words: &[String]) -> Result<(), CliError> {
-        let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    pub fn run_before(&self, words: &[String], by_hand: &str) -> Result<(), CliError> {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         if let Some(cwd) = &self.cwd {
@@ -110,10 +109,10 @@ impl Launch {
         let failed = |why: String| {
             CliError::failed(format!("{} did not take the session.", words[0]))
                 .because(why)
-                .next(format!("By hand: {line} && {}", self.line()))
+                .next(format!("By hand: {by_hand}"))
         };
         let status = command.status().map_err(|e| match is_missing(&e, self.cwd.as_deref()) {
-            true => missing(&words[0], &format!("{line} && {}", self.line())),
+            true => missing(&words[0], by_hand),
             false => failed(e.to_string()),
         })?;
         if status.success() { Ok(()) } else { Err(failed(format!("it ended with {status}"))) }

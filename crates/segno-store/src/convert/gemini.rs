@@ -34,8 +34,7 @@ const NOTICES: [&str; 3] = ["<state_snapshot>", "<system-reminder>", "System: Pl
 /// Writes a session.
 pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume) {
     let (session, id) = (work.session, work.options.id.as_str());
-    let project = work.options.project.clone().unwrap_or_else(|| gemini_project_name(&session.cwd));
-    let chats = Path::new("tmp").join(project).join("chats");
+    let chats = folder(work).join("chats");
     let mut writer = Writer::new(work, session, id);
     writer.facts("main", work.transcript);
     work.transcript.lose_branches(losses);
@@ -44,16 +43,25 @@ pub(super) fn write(work: &Work<'_>, losses: &mut Losses) -> (Vec<File>, Resume)
     let short: String = id.chars().take(8).collect();
     let name = format!("session-{}-{short}.jsonl", minute.replace(':', "-"));
     let mut files = vec![File { path: chats.join(name), bytes: writer.out }];
-    if !session.cwd.is_empty() {
-        let bytes = session.cwd.clone().into_bytes();
-        files.push(File { path: chats.with_file_name(".project_root"), bytes });
-    }
     for child in &session.children {
         losses.within(&child.session, |losses| {
             subagent(work, child, (&chats, id), losses, &mut files);
         });
     }
     (files, Resume::new(session, &["gemini", "--resume", id]))
+}
+
+/// What says, in the folder of the session's project, whose that is.
+pub(super) fn marker(work: &Work<'_>) -> Option<File> {
+    let cwd = work.session.cwd.clone();
+    let path = folder(work).join(".project_root");
+    (!cwd.is_empty()).then(|| File { path, bytes: cwd.into_bytes() })
+}
+
+/// The folder of the session's project.
+fn folder(work: &Work<'_>) -> PathBuf {
+    let named = work.options.project.clone();
+    Path::new("tmp").join(named.unwrap_or_else(|| gemini_project_name(&work.session.cwd)))
 }
 
 /// The id of a subagent's session: its own where it can be a file's name, so that calls name it.
@@ -109,7 +117,9 @@ impl<'a> Writer<'a> {
     fn facts(&mut self, kind: &str, transcript: &Transcript) {
         let began = self.session.began();
         let last = transcript.path().map(|(_, turn)| turn.at).max();
-        let updated = self.work.options.now.or(last).unwrap_or(began).max(began);
+        // Only the session's own is looked at for its age. Others stay the same whenever they are written.
+        let now = self.work.options.now.filter(|_| kind == "main");
+        let updated = now.or(last).unwrap_or(began).max(began);
         let project = segno_model::sha256_hex(self.session.cwd.as_bytes());
         self.line(&json!({
             "sessionId": self.id, "projectHash": project, "startTime": began.to_string(),

@@ -201,6 +201,9 @@ pub struct Converted {
     pub id: String,
     /// The files, the session's own first.
     pub files: Vec<File>,
+    /// Files that are not the session's, without which its agent does not know where in its folder it is
+    /// (Gemini CLI's note of whose a project's folder is).
+    pub markers: Vec<File>,
     /// What resumes it.
     pub resume: Resume,
     /// What the target cannot hold.
@@ -280,7 +283,23 @@ pub fn convert(
         Agent::Pi => pi::write(&work, &mut losses),
         other => return Err(ConvertError::NotATarget(other)),
     };
-    Ok(Converted { id: options.id.clone(), files, resume, losses: losses.into_list() })
+    let marker = if target == Agent::Gemini { gemini::marker(&work) } else { None };
+    Ok(Converted {
+        id: options.id.clone(),
+        files,
+        markers: marker.into_iter().collect(),
+        resume,
+        losses: losses.into_list(),
+    })
+}
+
+impl Converted {
+    /// All that goes into its agent's folder, the session's own file first.
+    #[must_use]
+    pub fn whole(&self) -> Vec<File> {
+        let (own, rest) = self.files.split_at(self.files.len().min(1));
+        own.iter().chain(&self.markers).chain(rest).cloned().collect()
+    }
 }
 
 /// What a target's module is given.

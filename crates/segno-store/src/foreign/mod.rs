@@ -60,6 +60,7 @@ pub(crate) use gemini::{
 };
 use input::Head;
 pub(crate) use input::open as open_untouched;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// Reads a session from its beginning and hands over every record, fact and finding, in order.
@@ -136,6 +137,37 @@ pub fn home(agent: Agent, roots: &Roots) -> Option<PathBuf> {
         Agent::Gemini => Some(gemini::home(roots)),
         _ => None,
     }
+}
+
+/// Where an agent keeps the session of this id, if it does: in the folder of whatever project, packed, or moved out of
+/// its own list. A file that only has the name, and in which nothing of it is said, is none.
+#[must_use]
+pub fn whereabouts(agent: Agent, roots: &Roots, id: &str) -> Option<PathBuf> {
+    // Not every agent's names of files hold the whole id.
+    let begins = id.get(..8).unwrap_or(id);
+    let is_named = |found: &Located| match &found.id {
+        Some(own) => own == id,
+        None => found.path.to_str().is_some_and(|path| path.contains(begins)),
+    };
+    let is_it = |found: &Located| found.parent.is_none() && is_named(found) && holds(found, id);
+    locate_of(agent, roots).0.into_iter().find(is_it).map(|found| found.path)
+}
+
+/// Whether something is said in a session, and it says of itself that it is the one of this id, or leaves that to the
+/// name of its file.
+fn holds(session: &Located, id: &str) -> bool {
+    let (mut told, mut said) = (None, false);
+    let read = read(session, &mut |item| {
+        match item {
+            Item::Fact(Fact::Id(own)) => told = Some(own),
+            Item::Record(_) => said = true,
+            _ => {}
+        }
+        if said && told.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    // What cannot be read to its end is that session all the same.
+    let _ = read;
+    said && told.or_else(|| session.id.clone()).as_deref() == Some(id)
 }
 
 /// The name under which an agent keeps, or would keep, the project in `cwd`, where it does not follow from the

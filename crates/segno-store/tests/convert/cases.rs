@@ -71,7 +71,7 @@ fn targets(session: &Session, title: &str) -> String {
             let _ = writeln!(text, "lost: {}", lost.join(", "));
         }
         let mut names = Names::default();
-        for file in &converted.files {
+        for file in &converted.whole() {
             // The beginning of a session's id is in the name of its own file.
             let path = file.path.display().to_string();
             let short = converted.id.get(..8).expect("an id");

@@ -44,7 +44,7 @@ pub(crate) fn converted(session: &Session, target: Agent, blobs: &dyn Blobs) -> 
 
 /// Writes the files below `root` and reads the session as its agent's reader does.
 pub(crate) fn read_again(converted: &Converted, target: Agent, root: &Path) -> View {
-    for file in &converted.files {
+    for file in &converted.whole() {
         let path = root.join(&file.path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         fs::write(&path, &file.bytes).expect("a file");

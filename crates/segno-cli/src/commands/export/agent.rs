@@ -4,7 +4,7 @@
 //! or to where that agent finds it. Must not: know a format, or install unasked.
 
 use super::super::Workplace;
-use super::super::output::folder_is_there;
+use super::super::output::{can_be_file, file, folder_is_there};
 use super::tell;
 use crate::args::{ExportArgs, quoted};
 use crate::error::{CliError, ExitCode};
@@ -36,13 +36,18 @@ pub(super) async fn export(
     if args.install {
         return installed(args, &copy, secrets, screen);
     }
+    let output = file(args.output.as_deref());
+    if args.json && output.is_none() && args.output.is_some() {
+        return Err(CliError::usage("Only one of them can go to standard output.")
+            .because("--json prints a report there, and `-o -` the session")
+            .next("Leave one of them out, or name a file: -o FILE"));
+    }
     if !args.json {
         told(&copy);
     }
-    let files = &copy.converted.files;
-    match (&args.output, files.split_first()) {
+    match (output, copy.converted.files.split_first()) {
         (Some(path), _) => {
-            let paths = written(files, &place.cwd.join(path))?;
+            let paths = written(&copy, args.format.file_name(), &place.cwd.join(path))?;
             if args.json {
                 report(&copy, secrets, &paths, Outcome::Written, screen);
             }
@@ -73,7 +78,7 @@ fn installed(
         if asks || !args.json {
             told(copy);
         }
-        let files = plural(copy.converted.files.len(), "file");
+        let files = plural(copy.files().len(), "file");
         let question = format!("Make {files} for {}, as a new session?", copy.target);
         if asks && !confirm(&question, "--yes")? {
             if args.json {
@@ -85,11 +90,12 @@ fn installed(
         }
     }
     if args.json {
-        let outcome = match copy.install()? {
-            Installed::New(_) => Outcome::Installed,
-            Installed::Before(_) => Outcome::There,
+        let (outcome, files) = match copy.install()? {
+            Installed::New(files) => (Outcome::Installed, files),
+            Installed::Before(path) if is_as_made(copy, &path) => (Outcome::There, copy.files()),
+            Installed::Before(path) => (Outcome::There, vec![path]),
         };
-        report(copy, secrets, &copy.files(), outcome, screen);
+        report(copy, secrets, &files, outcome, screen);
     } else {
         install_it(copy)?;
         screen.line(copy.line());
@@ -207,10 +213,20 @@ fn report(
 pub(in super::super) fn install_it(copy: &HandOver) -> Result<(), CliError> {
     let (path, there) = match copy.install()? {
         Installed::New(paths) => (paths.into_iter().next().unwrap_or_default(), "it is now in"),
-        Installed::Before(path) => (path, "nothing was said since it was written to"),
+        Installed::Before(path) if is_as_made(copy, &path) => {
+            (path, "nothing was said since it was written to")
+        }
+        Installed::Before(path) => {
+            (path, "nothing was said since it was written; its agent keeps it in")
+        }
     };
     tell(&format!("{there} {}", path.display()));
     Ok(())
+}
+
+/// Whether a copy that was there before is where it was made.
+fn is_as_made(copy: &HandOver, path: &Path) -> bool {
+    copy.files().first().is_some_and(|first| first == path)
 }
 
 /// What the copy lacks, before it is written.
@@ -222,18 +238,29 @@ pub(in super::super) fn told(copy: &HandOver) {
 }
 
 /// One file under this name, or several in a directory of this name; where they are.
-fn written(files: &[File], path: &Path) -> Result<Vec<PathBuf>, CliError> {
+fn written(copy: &HandOver, name: &str, path: &Path) -> Result<Vec<PathBuf>, CliError> {
     let shown = path.display().to_string();
-    let (root, name) = match (path.parent(), path.file_name()) {
-        (Some(root), Some(name)) => (root, PathBuf::from(name)),
-        _ => return Err(CliError::usage(format!("{shown} is no name of a file.")).next("-o FILE")),
-    };
-    folder_is_there(path)?;
-    let one = |file: &File| File { path: name.clone(), bytes: file.bytes.clone() };
-    let done = match files {
-        [file] => install(&RealDisk, root, &[one(file)], ""),
-        _ if path.exists() => Ok(Installed::Before(path.to_owned())),
-        files => install(&RealDisk, path, files, ""),
+    let done = match &copy.converted.files[..] {
+        [only] => {
+            can_be_file(path, name)?;
+            let (root, name) = match (path.parent(), path.file_name()) {
+                (Some(root), Some(name)) => (root, PathBuf::from(name)),
+                _ => {
+                    return Err(
+                        CliError::usage(format!("{shown} is no name of a file.")).next("-o FILE")
+                    );
+                }
+            };
+            install(&RealDisk, root, &[File { path: name, bytes: only.bytes.clone() }], "")
+        }
+        _ if path.is_dir() => return Err(directory_is_there(path)),
+        _ => {
+            folder_is_there(path)?;
+            match path.exists() {
+                true => Ok(Installed::Before(path.to_owned())),
+                false => install(&RealDisk, path, &copy.converted.whole(), ""),
+            }
+        }
     };
     match done {
         Ok(Installed::New(paths)) => Ok(paths),
@@ -250,6 +277,15 @@ fn written(files: &[File], path: &Path) -> Result<Vec<PathBuf>, CliError> {
                 .next("Nothing was left behind. Name a place that you may write to: -o FILE"))
         }
     }
+}
+
+/// Several files, for which a directory was named that is there.
+fn directory_is_there(path: &Path) -> CliError {
+    let folder: PathBuf = path.components().collect();
+    let inside = quoted(&folder.join("session").display().to_string());
+    CliError::failed(format!("{} exists already.", folder.display()))
+        .because("this session is several files, which get a directory of their own")
+        .next(format!("Name one in it that is not there: -o {inside}"))
 }
 
 /// `--install` or `--json` with a format that no agent reads.
