@@ -203,9 +203,9 @@ fn one(
     }
     let scratch = keeper.scratch()?;
     let kept = keeper.rows_copy(session).filter(|copy| copy.is_file());
-    let lost = foreign::copy_rows(session, &scratch).and_then(|()| match &kept {
-        Some(kept) => foreign::lost_rows(kept, &scratch),
-        None => Ok(false),
+    // A copy that cannot be read any more has no rows to compare; what is left of it stays as a version.
+    let lost = foreign::copy_rows(session, &scratch).map(|()| {
+        kept.as_ref().is_some_and(|kept| foreign::lost_rows(kept, &scratch).unwrap_or(true))
     });
     let taken = match lost {
         Ok(lost) => keeper.keep_rows(session, &scratch, lost, at),

@@ -163,6 +163,43 @@ fn sessions_of_databases_keep_their_rows() {
     assert!(restored.code == 1 && restored.err.contains("--here"), "{restored:?}");
 }
 
+/// Covers: G15. A copy that somebody emptied, cut off, overwrote or removed is made again while the original is there, and what
+/// could be read of it is no reason to refuse.
+#[test]
+fn a_broken_copy_is_made_again_while_the_original_is_there() {
+    type Break = fn(&std::path::Path);
+    let breaks: [(&str, Break); 4] = [
+        ("removed", |copy| fs::remove_file(copy).unwrap()),
+        ("emptied", |copy| fs::write(copy, "").unwrap()),
+        ("cut off", |copy| {
+            let bytes = fs::read(copy).unwrap();
+            fs::write(copy, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("overwritten", |copy| fs::write(copy, "no database, and no session").unwrap()),
+    ];
+    for (what, spoil) in breaks {
+        let (machine, _) = with_session();
+        let folder = machine.user.join(".local/share/opencode");
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(corpus("foreign/opencode/opencode.db"), folder.join("opencode.db")).unwrap();
+        assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+        let mut copies = Vec::new();
+        each_file(&machine.place.home().join("kept/tree"), &mut |path| {
+            copies.push(path.to_owned())
+        });
+        let whole: Vec<_> = copies.iter().map(|copy| fs::read(copy).unwrap()).collect();
+        assert!(copies.len() > 2, "{copies:?}");
+        copies.iter().for_each(|copy| spoil(copy));
+        let again = machine.run(&["keep", "--all", "--json"]);
+        assert_eq!(again.code, 0, "{what}: {again:?}");
+        for (copy, whole) in copies.iter().zip(&whole) {
+            assert!(fs::read(copy).is_ok_and(|now| now == *whole), "{what}: {}", copy.display());
+        }
+        let kept = again.json()["kept"].as_array().unwrap().len();
+        assert_eq!(kept, copies.len(), "{what}: {again:?}");
+    }
+}
+
 /// What its agent moves is not gone, and copies go only when they are named.
 #[test]
 fn a_moved_session_is_not_gone_and_copies_are_removed_by_name() {

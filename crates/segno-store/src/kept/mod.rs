@@ -221,14 +221,21 @@ impl<D: Disk> Keeper<D> {
         Ok(taken)
     }
 
-    /// Whether a session of a database was kept when it was as it is now.
+    /// Whether a session of a database was kept when it was as it is now, and the copy is still there.
     #[must_use]
     pub fn has_rows(&self, session: &Located) -> bool {
         let stamped = session.stamp != crate::foreign::Stamp::default();
         let is_same = |known: &Kept| {
             stamped && known.rows == Some((session.stamp.bytes, session.stamp.modified_ns))
         };
-        self.index.session(session).is_some_and(is_same)
+        self.index.session(session).is_some_and(is_same) && self.is_there(&rows_path(session))
+    }
+
+    /// Whether the copy of a file is as long as it was when it was kept.
+    fn is_there(&self, original: &Path) -> bool {
+        let copy = mirrored(original).map(|below| self.place.tree().join(below));
+        let len = copy.and_then(|copy| self.disk.meta(&copy).ok()).map(|meta| meta.len);
+        len.is_some() && len == self.index.file(original).map(|known| known.bytes)
     }
 
     /// Where the rows of a session of a database are kept, whether they are or not.
