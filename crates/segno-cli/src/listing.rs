@@ -154,6 +154,9 @@ impl Listed {
                 None => entry.standing.word().to_owned(),
             },
             Self::Other(other) => match &other.kept {
+                Some(KeptMark { state: Original::Gone, is_lost: true, version: None, .. }) => {
+                    format!("{}, original and copy gone", other.state.word())
+                }
                 Some(KeptMark { state: Original::Gone, .. }) => {
                     format!("{}, original gone", other.state.word())
                 }

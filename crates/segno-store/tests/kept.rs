@@ -6,7 +6,7 @@ use segno_model::Timestamp;
 use segno_model::store::StoreError;
 use segno_store::disk::Writes;
 use segno_store::foreign::{Agent, Located, Stamp};
-use segno_store::kept::Taken;
+use segno_store::kept::{Depth, Flaw, Taken};
 use segno_store::{Disk as _, DiskFile as _, FileStore};
 use segno_testkit::sim_disk::{Fault, OpKind, SimDisk};
 use std::io::ErrorKind;
@@ -171,6 +171,45 @@ fn without_its_index_everything_is_compared_again() {
         assert_eq!(store(&disk).kept().unwrap().len(), 1);
         assert_eq!(copies(&disk), [lives()[0].clone()]);
     }
+}
+
+/// Lines of an earlier version have no checksum of what they are about: they count, and get one when it is compared again.
+#[test]
+fn a_line_without_a_checksum_counts_and_gets_one() {
+    let index = Path::new("/segno/kept/index.jsonl");
+    let disk = disk(0);
+    disk.poke(Path::new(ORIGINAL), &lives()[0]);
+    run(&disk).unwrap();
+    let text = String::from_utf8(disk.peek(index).unwrap()).unwrap();
+    let old: String = text
+        .lines()
+        .map(|line| {
+            let Some((before, rest)) = line.split_once(",\"sha256\":\"") else {
+                return format!("{line}\n");
+            };
+            assert_eq!(&rest[..64], segno_model::sha256_hex(&lives()[0]));
+            let crc = segno_model::line::checksum(before.as_bytes());
+            format!("{before},\"crc\":\"{crc:08x}\"}}\n")
+        })
+        .collect();
+    assert_ne!(old, text);
+    disk.poke(index, old.as_bytes());
+    let flaws = |disk: &SimDisk| {
+        let kept = store(disk).kept().unwrap();
+        store(disk).kept_flaws(&kept[0], Depth::Bytes)
+    };
+    assert!(flaws(&disk).is_empty());
+    assert!(run(&disk).unwrap().is_nothing(), "nothing is copied again");
+    let mut spoiled = lives()[0].clone();
+    spoiled[5] ^= 1;
+    disk.poke(Path::new(COPY), &spoiled);
+    assert_eq!(flaws(&disk)[0].flaw, Flaw::Changed);
+    disk.poke(Path::new(COPY), &spoiled[..10]);
+    let kept = lives()[0].len() as u64;
+    assert_eq!(flaws(&disk)[0].flaw, Flaw::Shorter { bytes: 10, kept });
+    // What a killed run appended is no damage.
+    disk.poke(Path::new(COPY), &lives()[1]);
+    assert!(flaws(&disk).is_empty());
 }
 
 /// Covers: G5.

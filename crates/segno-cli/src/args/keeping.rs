@@ -32,8 +32,8 @@ pub struct KeepArgs {
     #[arg(long = "version", id = "of_version", value_name = "VERSION", requires = "restore")]
     pub version: Vec<String>,
 
-    /// With one --version: into this new file, and nothing else
-    #[arg(short, long, value_name = "FILE", requires = "of_version")]
+    /// With --restore: the session's own file, or one --version, into this new file and nothing else
+    #[arg(short, long, value_name = "FILE", requires = "restore")]
     pub output: Option<PathBuf>,
 
     /// Print JSON

@@ -69,7 +69,7 @@ pub async fn check(
             // A file may be a copy of the session that goes by its id.
             let is_file = place.cwd.join(&args.session).exists();
             let named = if is_file { quoted(&args.session) } else { session.word() };
-            return other::check(&session, &named, args.json, screen);
+            return other::check(&session, &named, args.json, &place.stores, screen);
         }
     };
     let report = examine(&place.stores, &id).await.map_err(unreadable)?;

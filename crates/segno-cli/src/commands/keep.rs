@@ -3,8 +3,11 @@
 //! Responsible for: which sessions, one run at a time, and saying nothing where there is nothing to say. Must not:
 //! change anything of another agent but for new files where a person asked for them.
 
+mod flaws;
 mod restore;
 mod versions;
+
+pub(super) use restore::of_session;
 
 use super::Workplace;
 use super::list::{project_at, source};
@@ -17,7 +20,7 @@ use segno_model::Timestamp;
 use segno_model::store::StoreError;
 use segno_store::RealDisk;
 use segno_store::foreign::{self, Agent, ForeignError, Located};
-use segno_store::kept::{Keeper, Taken};
+use segno_store::kept::{Depth, Keeper, Kept, Taken};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -45,11 +48,18 @@ pub async fn keep(
         _ => ExitCode::Failed,
     };
     if sessions.is_empty() {
+        if args.all {
+            trouble.extend(lost(args, &place.stores.files.kept()?, place)?);
+        }
         tell(args, &[], 0, &trouble, screen);
         return Ok(exit(&trouble));
     }
     place.stores.make_home();
-    let mut keeper = keeper(place).await?;
+    let named = !args.sessions.is_empty();
+    let mut keeper = keeper(place).await?.looking_at(match named {
+        true => Depth::Bytes,
+        false => Depth::Length,
+    });
     let mut taken = Vec::new();
     let (mut failed, mut full) = (None, Vec::new());
     for session in &sessions {
@@ -73,6 +83,9 @@ pub async fn keep(
     }
     let is_full = !full.is_empty();
     trouble.extend(no_room(full));
+    if args.all && failed.is_none() {
+        trouble.extend(lost(args, &keeper.kept(), place)?);
+    }
     let finished = keeper.finish();
     if let Some(error) = failed {
         return Err(error.into());
@@ -80,6 +93,13 @@ pub async fn keep(
     finished?;
     tell(args, &taken, sessions.len(), &trouble, screen);
     Ok(if is_full { ExitCode::Unwritable } else { exit(&trouble) })
+}
+
+/// What is said of copies that cannot be made again.
+fn lost(args: &KeepArgs, kept: &[Kept], place: &Workplace) -> Result<Vec<String>, CliError> {
+    let only = args.source.as_deref().map(source).transpose()?;
+    let of = |kept: &&Kept| only.as_deref().is_none_or(|only| kept.agent.id() == only);
+    Ok(flaws::of_gone(kept.iter().filter(of), place))
 }
 
 /// What is said of sessions for which there was no room.

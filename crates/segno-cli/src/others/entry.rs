@@ -40,6 +40,8 @@ pub struct KeptMark {
     pub versions: usize,
     /// Which of them is read then.
     pub version: Option<u64>,
+    /// Whether the original is not there, and the copy is gone, too.
+    pub is_lost: bool,
 }
 
 /// What became of the original of a session of which copies are kept.
@@ -57,7 +59,9 @@ impl KeptMark {
     /// The mark of a session.
     #[must_use]
     pub fn of(kept: &Kept, state: Original) -> Self {
-        Self { original: kept.path.clone(), at: kept.at, state, versions: 0, version: None }
+        let is_lost = state != Original::There && !kept.copy.exists();
+        let original = kept.path.clone();
+        Self { original, at: kept.at, state, versions: 0, version: None, is_lost }
     }
 }
 
@@ -146,6 +150,9 @@ impl Other {
             Some(number) => format!(
                 "{what}; this is version {number} of its copy: in what was kept last, on {day}, nothing is said any more"
             ),
+            None if kept.is_lost => {
+                format!("{what}, and the copy that was kept on {day} is gone, too")
+            }
             None => format!("{what}; this is the copy that was kept on {day}"),
         })
     }

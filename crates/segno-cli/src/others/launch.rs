@@ -46,9 +46,15 @@ impl Launch {
                 format!("{} does not have this session any more.", row.agent),
             )
             .because("its own file is gone; a copy of it was kept")
-            .next(format!(
-                "`segno keep --restore {word}` puts the file back; `segno resume {word} --here` goes on in Segno."
-            )));
+            .next(match row.key {
+                // A database is never written.
+                Some(_) => format!(
+                    "`segno resume {word} --here` goes on in Segno, `segno resume {word} --in AGENT` in another agent."
+                ),
+                None => format!(
+                    "`segno keep --restore {word}` puts the file back; `segno resume {word} --here` goes on in Segno."
+                ),
+            }));
         }
         let words = words(row.agent, &row.id, &row.path.to_string_lossy()).ok_or_else(|| {
             CliError::failed(format!("{} has no command that opens a session.", row.agent))

@@ -200,6 +200,99 @@ fn a_broken_copy_is_made_again_while_the_original_is_there() {
     }
 }
 
+/// Covers: G3, G15. A copy whose original is gone and that is not what was kept any more: every command that says something of
+/// it tells, nothing of it is put back as if it was whole, and what is left can be had.
+#[test]
+fn a_broken_copy_without_its_original_is_told_and_not_put_back() {
+    type Break = fn(&std::path::Path);
+    let breaks: [(&str, Break); 3] = [
+        ("is damaged", |copy| {
+            let mut bytes = fs::read(copy).unwrap();
+            let at = bytes.iter().position(|byte| byte.is_ascii_lowercase()).unwrap();
+            bytes[at] ^= 1;
+            fs::write(copy, bytes).unwrap();
+        }),
+        ("holds only", |copy| {
+            let bytes = fs::read(copy).unwrap();
+            fs::write(copy, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("is gone", |copy| fs::remove_file(copy).unwrap()),
+    ];
+    for (what, spoil) in breaks {
+        let (machine, file) = with_session();
+        assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+        let copy = machine.place.home().join("kept/tree").join(file.strip_prefix("/").unwrap());
+        spoil(&copy);
+        let checked = machine.run(&["check", ID]);
+        assert!(checked.code == 1 && checked.out.contains("kept-copy"), "{what}: {checked:?}");
+        // Named, it is compared byte by byte, and made again.
+        assert_eq!(machine.run(&["keep", ID]).code, 0);
+        assert_eq!(fs::read(&copy).unwrap(), fs::read(&file).unwrap(), "{what}");
+        assert_eq!(machine.run(&["check", ID]).code, 0);
+        for version in fs::read_dir(machine.place.home().join("kept")).unwrap() {
+            let version = version.unwrap();
+            if version.file_name() == "versions" {
+                fs::remove_dir_all(version.path()).unwrap();
+            }
+        }
+        spoil(&copy);
+        fs::remove_file(&file).unwrap();
+        let all = machine.run(&["keep", "--all", "--json"]);
+        let trouble = all.json()["trouble"].to_string();
+        let is_seen_by_length = what != "is damaged";
+        assert_eq!(trouble.contains(what), is_seen_by_length, "{what}: {all:?}");
+        assert_eq!(all.code, i32::from(is_seen_by_length), "{what}: {all:?}");
+        let checked = machine.run(&["check", "--all"]);
+        assert!(checked.code != 0 && checked.out.contains(ID), "{what}: {checked:?}");
+        let listed = machine.list(&["--all"]);
+        assert_eq!(field(&listed, "id"), [ID], "{what}");
+        assert_eq!(listed[0]["copy_gone"], what == "is gone", "{what}");
+        let restored = machine.run(&["keep", "--restore", ID]);
+        assert!(restored.code == 5 && restored.out.contains(what), "{what}: {restored:?}");
+        assert!(restored.out.contains("-o FILE") && !file.exists(), "{what}: {restored:?}");
+        let json = machine.run(&["keep", "--restore", ID, "--json"]).json();
+        same_shape("keep-restore", &example("keep-restore"), &json);
+        assert_eq!(json["files"].as_array().unwrap().last().unwrap()["outcome"], "damaged");
+        let mine = machine.user.join("mine.jsonl");
+        let left = machine.run(&["keep", "--restore", ID, "-o", &mine.display().to_string()]);
+        assert_eq!(left.code, 5, "{what}: {left:?}");
+        assert_eq!(fs::read(&mine).ok(), fs::read(&copy).ok(), "{what}: {left:?}");
+        if what == "is gone" {
+            assert!(machine.out(&["list", "--all"]).contains("original and copy gone"));
+            let shown = machine.run(&["show", ID]);
+            assert!(shown.code != 0 && shown.out.contains("is gone, too"), "{shown:?}");
+            assert_eq!(machine.run(&["prune", "kept", ID, "--yes"]).code, 0);
+            assert!(machine.list(&["--all"]).is_empty());
+            assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+        }
+    }
+}
+
+/// What is said of a session of a database whose original is gone can be done.
+#[test]
+fn what_is_advised_for_a_gone_session_of_a_database_works() {
+    let machine = Machine::new();
+    let folder = machine.user.join(".local/share/opencode");
+    fs::create_dir_all(&folder).unwrap();
+    fs::copy(corpus("foreign/opencode/opencode.db"), folder.join("opencode.db")).unwrap();
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    fs::remove_dir_all(&folder).unwrap();
+    let id = machine.list(&["--all"])[0]["id"].as_str().unwrap().to_owned();
+    let launched = machine.run(&["resume", &id, "--print"]);
+    assert!(launched.code == 6 && !launched.err.contains("--restore"), "{launched:?}");
+    assert!(launched.err.contains("--here") && launched.err.contains("--in"), "{launched:?}");
+    let there = machine.run(&["resume", &id, "--in", "claude", "--print", "--yes"]);
+    assert_eq!(there.code, 0, "{there:?}");
+    let refused = machine.run(&["keep", "--restore", &id]);
+    assert!(refused.code == 1 && refused.err.contains("-o FILE"), "{refused:?}");
+    let mine = machine.user.join("mine.sqlite").display().to_string();
+    assert_eq!(machine.run(&["keep", "--restore", &id, "-o", &mine]).code, 0);
+    let tables = "SELECT count(*) FROM session";
+    let count: i64 =
+        Connection::open(&mine).unwrap().query_row(tables, [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 1);
+}
+
 /// What its agent moves is not gone, and copies go only when they are named.
 #[test]
 fn a_moved_session_is_not_gone_and_copies_are_removed_by_name() {

@@ -275,8 +275,8 @@ fn gone(located: &[Located], kept: &[Copies]) -> Vec<Located> {
         let moved = kept.id.as_ref().is_some_and(|id| ids.contains(&(kept.agent, id)));
         moved || places.contains(&(kept.agent, &kept.path, &kept.key))
     };
-    let gone = kept.iter().filter(|kept| !is_there(kept));
-    gone.map(Copies::located).filter(|copy| copy.stamp != Stamp::default()).collect()
+    // One whose copy is gone, too, is told as what cannot be read: it is no session that never was.
+    kept.iter().filter(|kept| !is_there(kept)).map(Copies::located).collect()
 }
 
 /// Reads sessions on all processors and hands over each, with its place among them, as it is done.

@@ -5,10 +5,12 @@
 //! original, or drop bytes of a copy.
 
 use super::index::KeptFile;
+use super::sound::{self, Depth, hex};
 use crate::disk::{Disk, DiskFile, Entry};
 use crate::durable::{TempFile, read_full, sync_dir, write_all};
 use crate::error::{store_error, write_error};
 use segno_model::store::StoreError;
+use sha2::{Digest, Sha256};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -26,6 +28,9 @@ pub(super) enum Copied {
     /// What was kept is something else than its beginning, and stays as a version.
     Rewritten(u64),
 }
+
+/// What was done, how long the copy is, and the SHA-256 of what it holds.
+pub(super) type Done = (Copied, u64, String);
 
 /// What a look at the original tells.
 pub(super) enum Look<F> {
@@ -46,12 +51,12 @@ pub(super) struct Source<F> {
     pub(super) modified_ns: i64,
 }
 
-/// Opens the original, if it can have changed.
+/// Opens the original, if it or its copy can have changed; of the copy, that is found out as closely as is said.
 pub(super) fn look<D: Disk>(
     disk: &D,
     original: &Path,
     copy: &Path,
-    known: Option<&KeptFile>,
+    (known, depth): (Option<&KeptFile>, Depth),
 ) -> Result<Look<D::File>, StoreError> {
     let file = match disk.open_untouched(original) {
         Ok(file) => file,
@@ -61,7 +66,11 @@ pub(super) fn look<D: Disk>(
     let meta = file.meta().map_err(|e| store_error("looking at", original, e))?;
     let stamp = (meta.len, meta.modified_ns, meta.id.ino);
     let unchanged = known.is_some_and(|known| {
-        known.stamp == Some(stamp) && disk.meta(copy).is_ok_and(|copy| copy.len == known.bytes)
+        // What was kept without a checksum gets one.
+        known.stamp == Some(stamp)
+            && known.sha256.is_some()
+            && disk.meta(copy).is_ok_and(|copy| copy.len == known.bytes)
+            && (depth == Depth::Length || sound::flaw(disk, copy, Some(known), depth).is_none())
     });
     if unchanged {
         return Ok(Look::Unchanged);
@@ -88,16 +97,16 @@ pub(super) fn grow<D: Disk>(
     source: &Source<D::File>,
     copy: &Path,
     known: Option<&KeptFile>,
-) -> Result<Option<(Copied, u64)>, StoreError> {
+) -> Result<Option<Done>, StoreError> {
     let (Some(dir), Some(name)) = (copy.parent(), copy.file_name().and_then(|n| n.to_str())) else {
         return Err(StoreError::refused("a copy has no name"));
     };
     let file = match disk.open_append(copy) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound => {
-            let temp = whole(disk, dir, source)?;
+            let (temp, sum) = whole(disk, dir, source)?;
             temp.link_as(name)?;
-            return Ok(Some((Copied::New(source.bytes), source.bytes)));
+            return Ok(Some((Copied::New(source.bytes), source.bytes, sum)));
         }
         Err(e) => return Err(write_error("opening", copy, e)),
     };
@@ -105,11 +114,12 @@ pub(super) fn grow<D: Disk>(
     let kept = file.meta().map_err(fail)?.len;
     // What memory holds behind the last sync may not be what the medium holds.
     file.forget_cached(known.map_or(0, |known| known.bytes));
-    if kept > source.bytes || !is_beginning(&file, kept, &source.file).map_err(fail)? {
+    let mut sum = Sha256::new();
+    if kept > source.bytes || !is_beginning(&file, kept, &source.file, &mut sum).map_err(fail)? {
         return Ok(None);
     }
     let fail = |e| write_error("writing", copy, e);
-    if let Err(error) = append(&file, &source.file, kept, source.bytes) {
+    if let Err(error) = append(&file, &source.file, (kept, source.bytes), &mut sum) {
         // What came of it is of no use, and may be in the way of another session. If it stays, the next run goes
         // on behind it.
         let _ = file.truncate(kept);
@@ -121,18 +131,18 @@ pub(super) fn grow<D: Disk>(
     sync_dir(disk, dir)?;
     let grown = source.bytes - kept;
     let copied = if grown == 0 { Copied::Unchanged } else { Copied::Grown(grown) };
-    Ok(Some((copied, source.bytes)))
+    Ok(Some((copied, source.bytes, hex(sum))))
 }
 
-/// All of the original in a file that has no name of its own yet.
+/// All of the original in a file that has no name of its own yet, and its SHA-256.
 fn whole<'a, D: Disk>(
     disk: &'a D,
     dir: &'a Path,
     source: &Source<D::File>,
-) -> Result<TempFile<'a, D>, StoreError> {
-    let (temp, _) = TempFile::copy(disk, dir, &source.file, (0, source.bytes))?;
+) -> Result<(TempFile<'a, D>, String), StoreError> {
+    let (temp, sum) = TempFile::copy(disk, dir, &source.file, (0, source.bytes))?;
     date(disk, temp.path(), source);
-    Ok(temp)
+    Ok((temp, sum))
 }
 
 /// Gives a copy its original's time. Without it, it is a copy all the same.
@@ -140,8 +150,13 @@ fn date<D: Disk>(disk: &D, copy: &Path, source: &Source<D::File>) {
     let _ = disk.set_modified(copy, source.modified_ns);
 }
 
-/// Whether all of the copy is what the original begins with.
-fn is_beginning<F: DiskFile>(copy: &F, kept: u64, original: &F) -> std::io::Result<bool> {
+/// Whether all of the copy is what the original begins with; it is added to `sum`.
+fn is_beginning<F: DiskFile>(
+    copy: &F,
+    kept: u64,
+    original: &F,
+    sum: &mut Sha256,
+) -> std::io::Result<bool> {
     let (mut ours, mut theirs) = (vec![0; BLOCK], vec![0; BLOCK]);
     let mut at = 0;
     while at < kept {
@@ -151,12 +166,18 @@ fn is_beginning<F: DiskFile>(copy: &F, kept: u64, original: &F) -> std::io::Resu
         if read == 0 || ours[..read] != theirs[..other] {
             return Ok(false);
         }
+        sum.update(&ours[..read]);
         at += read as u64;
     }
     Ok(true)
 }
 
-fn append<F: DiskFile>(copy: &F, original: &F, from: u64, to: u64) -> std::io::Result<()> {
+fn append<F: DiskFile>(
+    copy: &F,
+    original: &F,
+    (from, to): (u64, u64),
+    sum: &mut Sha256,
+) -> std::io::Result<()> {
     let mut block = vec![0; BLOCK];
     let mut at = from;
     while at < to {
@@ -166,6 +187,7 @@ fn append<F: DiskFile>(copy: &F, original: &F, from: u64, to: u64) -> std::io::R
             return Err(std::io::Error::other("the original became shorter while it was read"));
         }
         write_all(copy, &block[..read])?;
+        sum.update(&block[..read]);
         at += read as u64;
     }
     Ok(())
@@ -177,11 +199,11 @@ pub(super) fn rewrite<D: Disk>(
     source: &Source<D::File>,
     copy: &Path,
     versions: &Path,
-) -> Result<(Copied, u64), StoreError> {
+) -> Result<Done, StoreError> {
     let (Some(dir), Some(name)) = (copy.parent(), copy.file_name().and_then(|n| n.to_str())) else {
         return Err(StoreError::refused("a copy has no name"));
     };
-    let temp = whole(disk, dir, source)?;
+    let (temp, sum) = whole(disk, dir, source)?;
     let numbers = entries(disk, versions)?.into_iter().filter_map(|e| e.name.parse::<u64>().ok());
     let version = versions.join(format!("{:06}", numbers.max().unwrap_or(0) + 1));
     match disk.hard_link(copy, &version) {
@@ -194,7 +216,7 @@ pub(super) fn rewrite<D: Disk>(
     }
     sync_dir(disk, versions)?;
     temp.replace(name)?;
-    Ok((Copied::Rewritten(source.bytes), source.bytes))
+    Ok((Copied::Rewritten(source.bytes), source.bytes, sum))
 }
 
 /// Puts what holds all that the copy held in its place.
@@ -202,13 +224,13 @@ pub(super) fn replace<D: Disk>(
     disk: &D,
     source: &Source<D::File>,
     copy: &Path,
-) -> Result<(Copied, u64), StoreError> {
+) -> Result<Done, StoreError> {
     let (Some(dir), Some(name)) = (copy.parent(), copy.file_name().and_then(|n| n.to_str())) else {
         return Err(StoreError::refused("a copy has no name"));
     };
-    let temp = whole(disk, dir, source)?;
+    let (temp, sum) = whole(disk, dir, source)?;
     temp.replace(name)?;
-    Ok((Copied::Grown(source.bytes), source.bytes))
+    Ok((Copied::Grown(source.bytes), source.bytes, sum))
 }
 
 /// What is in a directory; nothing when it is not there.

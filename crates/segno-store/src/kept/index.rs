@@ -46,6 +46,9 @@ pub struct Kept {
     pub copy: PathBuf,
     /// The originals of all its files.
     pub files: Vec<PathBuf>,
+    /// What is known of their copies; only of one that is handed out.
+    #[serde(skip)]
+    pub(super) known: Vec<KeptFile>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
@@ -92,6 +95,9 @@ pub(super) struct KeptFile {
     pub(super) bytes: u64,
     /// The original's length, time of change and number then; none when it changed meanwhile.
     pub(super) stamp: Option<(u64, i64, u64)>,
+    /// The SHA-256 of these bytes of the copy; none when an earlier version of Segno kept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sha256: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -148,10 +154,13 @@ impl Index {
         self.sessions.get(&(session.agent, session.path.clone(), session.key.clone()))
     }
 
-    /// The sessions, with where their copies are below `tree`.
-    pub(super) fn into_sessions(self, tree: &Path) -> Vec<Kept> {
-        let placed = |kept: Kept| Kept { copy: tree.join(&kept.copy), ..kept };
-        self.sessions.into_values().map(placed).collect()
+    /// The sessions, with where their copies are below `tree`, and what is known of these.
+    pub(super) fn sessions(&self, tree: &Path) -> Vec<Kept> {
+        let placed = |kept: &Kept| {
+            let known = kept.files.iter().filter_map(|file| self.files.get(file).cloned());
+            Kept { copy: tree.join(&kept.copy), known: known.collect(), ..kept.clone() }
+        };
+        self.sessions.values().map(placed).collect()
     }
 
     /// The files that belong to other sessions, too.

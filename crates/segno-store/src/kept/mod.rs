@@ -9,9 +9,11 @@
 
 mod copy;
 mod index;
+mod sound;
 mod version;
 
 pub use index::Kept;
+pub use sound::{Depth, Flaw, Flawed};
 pub use version::Version;
 
 use crate::disk::Disk;
@@ -105,7 +107,7 @@ impl<D: Disk> FileStore<D> {
     /// A failing disk.
     pub fn kept(&self) -> Result<Vec<Kept>, StoreError> {
         let place = self.kept_place();
-        Ok(Index::read(self.disk(), &place.index())?.into_sessions(&place.tree()))
+        Ok(Index::read(self.disk(), &place.index())?.sessions(&place.tree()))
     }
 
     /// The right to keep more, which one process has at a time; none while another one has it.
@@ -130,7 +132,15 @@ impl<D: Disk> FileStore<D> {
             return Ok(None);
         }
         let index = Index::read(&disk, &place.index())?;
-        Ok(Some(Keeper { disk, place, index, waiting: 0, dirs: HashSet::new(), _lock: file }))
+        Ok(Some(Keeper {
+            disk,
+            place,
+            index,
+            waiting: 0,
+            dirs: HashSet::new(),
+            depth: Depth::Length,
+            _lock: file,
+        }))
     }
 
     fn kept_place(&self) -> Place {
@@ -148,10 +158,24 @@ pub struct Keeper<D: Disk> {
     waiting: usize,
     /// Directories that are there for good.
     dirs: HashSet<PathBuf>,
+    /// How closely a copy of what has not changed is looked at.
+    depth: Depth,
     _lock: D::File,
 }
 
 impl<D: Disk> Keeper<D> {
+    /// The same, which looks at copies so closely before it takes them for what was kept.
+    #[must_use]
+    pub fn looking_at(self, depth: Depth) -> Self {
+        Self { depth, ..self }
+    }
+
+    /// Every session of which something is kept by now, in no particular order.
+    #[must_use]
+    pub fn kept(&self) -> Vec<Kept> {
+        self.index.sessions(&self.place.tree())
+    }
+
     /// Keeps a session whose originals are these files, the session's own first. One file that cannot be
     /// taken is told, and holds up no other; one for which there is no room is an error when all were tried.
     ///
@@ -231,11 +255,17 @@ impl<D: Disk> Keeper<D> {
         self.index.session(session).is_some_and(is_same) && self.is_there(&rows_path(session))
     }
 
-    /// Whether the copy of a file is as long as it was when it was kept.
+    /// Whether the copy of a file is what it was when it was kept, as far as that is looked at.
     fn is_there(&self, original: &Path) -> bool {
-        let copy = mirrored(original).map(|below| self.place.tree().join(below));
-        let len = copy.and_then(|copy| self.disk.meta(&copy).ok()).map(|meta| meta.len);
-        len.is_some() && len == self.index.file(original).map(|known| known.bytes)
+        let Some(copy) = mirrored(original).map(|below| self.place.tree().join(below)) else {
+            return false;
+        };
+        let known = self.index.file(original).filter(|known| known.sha256.is_some());
+        known.is_some_and(|known| {
+            let len = self.disk.meta(&copy).map(|meta| meta.len);
+            len.is_ok_and(|len| len == known.bytes)
+                && sound::flaw(&self.disk, &copy, Some(known), self.depth).is_none()
+        })
     }
 
     /// Where the rows of a session of a database are kept, whether they are or not.
@@ -274,7 +304,7 @@ impl<D: Disk> Keeper<D> {
         let Some(dir) = copy.parent().map(Path::to_owned) else { return Ok(None) };
         let known = self.index.file(original).cloned();
         let known = known.as_ref();
-        let source = match copy::look(&self.disk, from, &copy, known)? {
+        let source = match copy::look(&self.disk, from, &copy, (known, self.depth))? {
             copy::Look::Gone => return Ok(None),
             copy::Look::Unchanged => return Ok(Some(Copied::Unchanged)),
             copy::Look::Changed(mut source) => {
@@ -284,7 +314,7 @@ impl<D: Disk> Keeper<D> {
         };
         self.make(&dir)?;
         let versions = self.place.versions().join(&below);
-        let (copied, bytes) = match copy::grow(&self.disk, &source, &copy, known)? {
+        let (copied, bytes, sum) = match copy::grow(&self.disk, &source, &copy, known)? {
             Some(done) => done,
             None if changed == Changed::Replaced => copy::replace(&self.disk, &source, &copy)?,
             None => {
@@ -294,7 +324,8 @@ impl<D: Disk> Keeper<D> {
         };
         // What was made for this is not there the next time.
         let stamp = copy::stamp_after(&self.disk, from, &source).filter(|_| from == original);
-        self.index.add(Line::File(KeptFile { path: original.to_owned(), bytes, stamp }));
+        let (path, sha256) = (original.to_owned(), Some(sum));
+        self.index.add(Line::File(KeptFile { path, bytes, stamp, sha256 }));
         Ok(Some(copied))
     }
 
@@ -325,6 +356,7 @@ impl<D: Disk> Keeper<D> {
             rows: rows.then_some((session.stamp.bytes, session.stamp.modified_ns)),
             copy,
             files,
+            known: Vec::new(),
         };
         if self.index.session(session).is_none_or(|known| !known.is_same(&kept)) {
             self.index.add(Line::Session(kept));

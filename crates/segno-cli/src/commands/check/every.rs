@@ -3,11 +3,14 @@
 //! Responsible for: one line for each session that is not sound, and the sum. Must not: stop at one that
 //! cannot be read.
 
+use super::other::copies;
 use super::{Verdict, examine};
 use crate::commands::Workplace;
 use crate::commands::list::everything;
 use crate::error::{CliError, ExitCode};
 use crate::listing::Listed;
+use crate::others::Other;
+use crate::stores::Stores;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::finding::Severity;
@@ -24,6 +27,23 @@ struct Checked {
     problem: Option<String>,
 }
 
+impl Checked {
+    /// With what is the matter with the copies, where nothing else is left.
+    fn with_copies(self, other: &Other, stores: &Stores) -> Self {
+        let flaws = if other.is_copy() { copies(other, stores) } else { Vec::new() };
+        match flaws.first() {
+            None => self,
+            Some(_) if self.verdict == "unreadable" => self,
+            Some(flaw) => Self {
+                verdict: "damage",
+                damage: self.damage + flaws.len(),
+                problem: Some(flaw.sentence.clone()),
+                ..self
+            },
+        }
+    }
+}
+
 /// Checks all of them.
 ///
 /// # Errors
@@ -38,7 +58,7 @@ pub(super) async fn check(
     for session in &sessions {
         checked.push(match session {
             Listed::Own(entry) => own(place, entry).await,
-            Listed::Other(other) => of_row(session, &other.row),
+            Listed::Other(other) => of_row(session, &other.row).with_copies(other, &place.stores),
         });
     }
     let count = |word: &str| checked.iter().filter(|c| c.verdict == word).count();

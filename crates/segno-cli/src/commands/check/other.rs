@@ -4,12 +4,15 @@
 
 use super::below::{self, Below};
 use super::{Verdict, exit, finding_lines, verdict, verdict_words};
+use crate::commands::keep::of_session;
 use crate::error::{CliError, ExitCode};
 use crate::others::Other;
+use crate::stores::Stores;
 use crate::terminal::table::{plural, size};
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::finding::{Finding, Severity};
 use segno_store::foreign::{self, Item};
+use segno_store::kept::Depth;
 use segno_store::rescue::{self, is_repaired};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -42,9 +45,10 @@ pub(super) fn check(
     session: &Other,
     named: &str,
     json: bool,
+    stores: &Stores,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let report = examine(session)?;
+    let report = examine(session, stores)?;
     if json {
         screen.json(&report);
     } else {
@@ -53,7 +57,7 @@ pub(super) fn check(
     Ok(if report.damaged_subagents.is_empty() { exit(report.verdict) } else { ExitCode::Failed })
 }
 
-fn examine(session: &Other) -> Result<Report<'_>, CliError> {
+fn examine<'a>(session: &'a Other, stores: &Stores) -> Result<Report<'a>, CliError> {
     let mut records = 0;
     let mut findings: Vec<Finding> = Vec::new();
     let mut alike: HashMap<&'static str, usize> = HashMap::new();
@@ -84,6 +88,7 @@ fn examine(session: &Other) -> Result<Report<'_>, CliError> {
             "its agent is writing it now".clone_into(&mut finding.done);
         }
     }
+    findings.extend(copies(session, stores));
     findings.sort_by_key(|f| (f.offset.is_none(), f.offset, f.seq));
     Ok(Report {
         version: 2,
@@ -115,11 +120,39 @@ fn lines(report: &Report<'_>, session: &Other, named: &str) -> Vec<Text> {
     out
 }
 
+/// The code of a finding about a copy, which no repair of the session changes.
+const COPY: &str = "kept-copy";
+
+/// What is the matter with the copies that are kept of it: where the original is gone, nothing else is left.
+pub(super) fn copies(session: &Other, stores: &Stores) -> Vec<Finding> {
+    // That the index cannot be read is told where sessions are looked for.
+    let all = stores.files.kept().unwrap_or_default();
+    let Some(kept) = of_session(session, &all) else { return Vec::new() };
+    let flaws = stores.files.kept_flaws(kept, Depth::Bytes).into_iter();
+    let word = session.word();
+    let (severity, done) = match session.is_copy() {
+        true => (
+            Severity::Damage,
+            format!("what is left can be had with `segno keep --restore {word} -o FILE`"),
+        ),
+        false => (Severity::Warning, format!("`segno keep {word}` makes it again")),
+    };
+    let finding = |flaw: segno_store::kept::Flawed| Finding {
+        code: COPY,
+        severity,
+        sentence: format!("the kept copy of {} {}", flaw.original.display(), flaw.flaw),
+        done: done.clone(),
+        ..Finding::default()
+    };
+    flaws.map(finding).collect()
+}
+
 /// What can be done about it. What reads well here may still be what its own agent refuses, as a provider refuses
 /// thinking without a signature; that is the repair's to say.
 fn advice(report: &Report<'_>, session: &Other, named: &str) -> Vec<Text> {
     let next = Text::line(Tone::Plain, &format!("next: segno repair {named}"));
-    let is_worth_it = matches!(report.verdict, Verdict::Warnings | Verdict::Damage);
+    let worst = report.findings.iter().filter(|f| f.code != COPY).map(|f| f.severity).max();
+    let is_worth_it = worst >= Some(Severity::Warning);
     match report.repairs {
         Some(0) if is_worth_it => {
             let agent = session.row.agent;

@@ -3,16 +3,17 @@
 //! Responsible for: which files of which session, and saying what became of each. Must not: replace anything: a name that is taken stays
 //! with whoever has it.
 
-use super::{Workplace, versions};
+use super::{Workplace, flaws, versions};
 use crate::args::{KeepArgs, quoted};
 use crate::commands::output::can_be_file;
 use crate::error::{CliError, ExitCode};
 use crate::others::{Other, Target};
 use crate::terminal::{Screen, Text, Tone, clean};
+use segno_model::store::StoreError;
 use segno_store::convert::File;
 use segno_store::foreign::Agent;
 use segno_store::install::{InstallError, Installed, put_back};
-use segno_store::kept::Kept;
+use segno_store::kept::{Flaw, Flawed, Kept, Version};
 use segno_store::{Disk as _, RealDisk};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ enum Fate {
     There,
     /// Something else is there, and stays.
     Taken,
+    /// The copy is not what was kept, and nothing was put back.
+    Damaged,
 }
 
 impl Fate {
@@ -36,6 +39,7 @@ impl Fate {
             Self::Written => "written",
             Self::There => "there",
             Self::Taken => "taken",
+            Self::Damaged => "damaged",
         }
     }
 }
@@ -46,6 +50,8 @@ struct Restored {
     fate: Fate,
     /// The version that was taken because what was kept last holds nothing.
     version: Option<u64>,
+    /// What is the matter with the copy.
+    flaw: Option<Flawed>,
 }
 
 pub(super) async fn restore(
@@ -53,41 +59,29 @@ pub(super) async fn restore(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let sessions = kept(args, place).await?;
+    let all = place.stores.files.kept()?;
+    let sessions = kept(args, &all, place).await?;
     if args.versions {
         return versions::list(args, &sessions, place, screen);
     }
-    if args.version.len() + usize::from(sessions.len() > 1) > 1 && args.output.is_some() {
+    if args.output.is_some() && (args.version.len() > 1 || sessions.len() > 1) {
         return Err(CliError::usage("-o names a file for one version of one session.")
-            .next("Give one SESSION, one --version and -o FILE."));
+            .next("Give one SESSION, at most one --version, and -o FILE."));
     }
     let mut fates: Vec<Restored> = Vec::new();
     let mut hints = Vec::new();
     for (query, kept) in &sessions {
         let chosen = versions::chosen(&args.version, query, kept, place)?;
-        if let (Some(output), Some(version)) = (&args.output, chosen.first()) {
+        if let Some(output) = &args.output {
             let target = place.cwd.join(output);
             can_be_file(&target, "session.jsonl")?;
-            let fate = match one(&version.path, &target)? {
-                Fate::Restored => Fate::Written,
-                // It asks for a new file, whatever is in the one that is there.
-                _ => Fate::Taken,
-            };
-            fates.push(Restored { path: target, fate, version: None });
+            fates.push(written(kept, chosen.first(), &target, place)?);
             continue;
         }
-        for original in files(kept, place)? {
-            let version = chosen.iter().find(|version| version.original == original);
-            let copy = place.stores.files.kept_copy(&original).unwrap_or_default();
-            let fuller = match version {
-                Some(_) => None,
-                None => versions::fuller(kept, &original, &copy, place)?,
-            };
-            let copy = version.or(fuller.as_ref()).map_or(copy, |version| version.path.clone());
-            let fate = one(&copy, &original)?;
-            let version = fuller.map(|version| version.number);
-            fates.push(Restored { path: original, fate, version });
+        if kept.is_rows() {
+            return Err(no_database(query, kept, place)?);
         }
+        fates.extend(put_all_back(kept, &all, &chosen, place)?);
         if chosen.is_empty() {
             hints.extend(versions::hint(query, kept, place)?);
         }
@@ -95,53 +89,156 @@ pub(super) async fn restore(
     Ok(tell(args, &fates, &hints, screen))
 }
 
+/// Puts the files of a session and its subagents back. A copy that is not what was kept is left where it is.
+fn put_all_back(
+    kept: &Kept,
+    all: &[Kept],
+    chosen: &[Version],
+    place: &Workplace,
+) -> Result<Vec<Restored>, CliError> {
+    let parts = parts(kept, all);
+    let mut flaws = flaws::by_original(parts.iter().copied(), place);
+    let mut fates = Vec::new();
+    for original in files(&parts) {
+        let version = chosen.iter().find(|version| version.original == original);
+        let copy = place.stores.files.kept_copy(&original).unwrap_or_default();
+        let fuller = match version {
+            Some(_) => None,
+            None => versions::fuller(kept, &original, &copy, place)?,
+        };
+        let copy = version.or(fuller.as_ref()).map_or(copy, |version| version.path.clone());
+        let is_newest = version.is_none() && fuller.is_none();
+        let flaw = flaws.iter().position(|(path, _)| is_newest && *path == original);
+        let flaw = flaw.map(|at| flaws.swap_remove(at).1);
+        let fate = match flaw {
+            Some(_) => Fate::Damaged,
+            None => one(&copy, &original)?,
+        };
+        let version = fuller.map(|version| version.number);
+        fates.push(Restored { path: original, fate, version, flaw });
+    }
+    Ok(fates)
+}
+
+/// What is kept of a session's own file, or a version of one, in a new file: also what is left of a damaged copy.
+fn written(
+    kept: &Kept,
+    version: Option<&Version>,
+    target: &Path,
+    place: &Workplace,
+) -> Result<Restored, CliError> {
+    let own = kept.files.first();
+    let fuller = match (version, own) {
+        (None, Some(own)) => versions::fuller(kept, own, &kept.copy, place)?,
+        _ => None,
+    };
+    let is_newest = version.is_none() && fuller.is_none();
+    let mut flaws = flaws::by_original(std::iter::once(kept), place).into_iter();
+    let flaw = flaws.find(|(path, _)| is_newest && Some(path) == own).map(|(_, flaw)| flaw);
+    let path = target.to_owned();
+    if let Some(Flawed { flaw: Flaw::Gone | Flaw::Unreadable(_), .. }) = flaw {
+        return Ok(Restored { path, fate: Fate::Damaged, version: None, flaw });
+    }
+    let from = version.or(fuller.as_ref()).map_or(&kept.copy, |version| &version.path);
+    let fate = match one(from, target)? {
+        Fate::Restored => Fate::Written,
+        // It asks for a new file, whatever is in the one that is there.
+        _ => Fate::Taken,
+    };
+    Ok(Restored { path, fate, version: fuller.map(|version| version.number), flaw })
+}
+
+/// Why a session of a database is not put back, and what can be had of it.
+fn no_database(query: &str, kept: &Kept, place: &Workplace) -> Result<CliError, CliError> {
+    let fuller = match kept.files.first() {
+        Some(own) => versions::fuller(kept, own, &kept.copy, place)?,
+        None => None,
+    };
+    let copy = fuller.map_or_else(|| kept.copy.clone(), |version| version.path);
+    let word = quoted(&flaws::word(kept));
+    Ok(CliError::failed("It was a session in a database, and a database is never written.")
+        .because(format!("its rows are kept in {}", copy.display()))
+        .next(format!(
+            "Go on with it here: `segno resume {word} --here`. Its rows as a database of their own: \
+             `segno keep --restore {} -o FILE`.",
+            quoted(query)
+        )))
+}
+
 fn tell(args: &KeepArgs, fates: &[Restored], hints: &[String], screen: &mut Screen) -> ExitCode {
     let taken = fates.iter().any(|one| one.fate == Fate::Taken);
     if args.json {
-        let file = |one: &Restored| json!({ "path": one.path, "outcome": one.fate.word(), "version": one.version });
+        let file = |one: &Restored| {
+            let problem = one.flaw.as_ref().map(|flawed| format!("the copy {}", flawed.flaw));
+            json!({
+                "path": one.path, "outcome": one.fate.word(), "version": one.version,
+                "problem": problem,
+            })
+        };
         screen.json(&json!({ "version": 1, "files": fates.iter().map(file).collect::<Vec<_>>() }));
     } else {
-        for Restored { path, fate, version } in fates {
-            let (tone, text) = match fate {
-                Fate::Restored => (Tone::Good, "is back"),
-                Fate::Written => (Tone::Good, "is written"),
-                Fate::There => (Tone::Dim, "is there as it was kept"),
-                Fate::Taken => (Tone::Warning, "is something else now, and stays"),
-            };
-            let path = clean::line(&path.display().to_string());
-            let earlier = match (version, fate) {
-                (Some(number), Fate::Restored | Fate::There) => {
-                    format!(": version {number}, as what was kept last holds nothing")
-                }
-                _ => String::new(),
-            };
-            screen.line(Text::line(tone, &format!("{path} {text}{earlier}")));
+        for one in fates {
+            screen.line(line(one));
         }
         for hint in hints {
             screen.line(Text::line(Tone::Dim, hint));
+        }
+        if fates.iter().any(|one| one.fate == Fate::Damaged) && args.output.is_none() {
+            let query = args.sessions.first().map(|query| quoted(query)).unwrap_or_default();
+            let left = format!(
+                "What is left of a session's own file: `segno keep --restore {query} -o FILE`."
+            );
+            screen.line(left.as_str());
         }
         if taken {
             let (away, read) = ("Move what is there away and do it again", "`segno show`");
             screen.line(format!("{away}, or read the copy: {read}.").as_str());
         }
     }
-    if taken { ExitCode::Conflict } else { ExitCode::Done }
+    match (fates.iter().any(|one| one.flaw.is_some()), taken) {
+        (true, _) => ExitCode::Damaged,
+        (false, true) => ExitCode::Conflict,
+        (false, false) => ExitCode::Done,
+    }
+}
+
+fn line(Restored { path, fate, version, flaw }: &Restored) -> Text {
+    let (tone, text) = match fate {
+        Fate::Restored => (Tone::Good, "is back"),
+        Fate::Written => (Tone::Good, "is written"),
+        Fate::There => (Tone::Dim, "is there as it was kept"),
+        Fate::Taken => (Tone::Warning, "is something else now, and stays"),
+        Fate::Damaged => (Tone::Bad, "is not put back"),
+    };
+    let path = clean::line(&path.display().to_string());
+    let more = match (flaw, version, fate) {
+        (Some(flawed), ..) => format!(": its copy {}: {}", flawed.flaw, flawed.copy.display()),
+        (None, Some(number), Fate::Restored | Fate::There | Fate::Written) => {
+            format!(": version {number}, as what was kept last holds nothing")
+        }
+        _ => String::new(),
+    };
+    let tone = if flaw.is_some() { Tone::Bad } else { tone };
+    Text::line(tone, &format!("{path} {text}{}", clean::line(&more)))
 }
 
 /// The sessions that are named, as they are kept.
-async fn kept(args: &KeepArgs, place: &Workplace) -> Result<Vec<(String, Kept)>, CliError> {
-    let all = place.stores.files.kept()?;
+async fn kept(
+    args: &KeepArgs,
+    all: &[Kept],
+    place: &Workplace,
+) -> Result<Vec<(String, Kept)>, CliError> {
     let mut found = Vec::new();
     for query in &args.sessions {
         let kept = match place.stores.find_any(query, &place.cwd).await {
-            Ok(Target::Other(session)) => of_session(&session, &all),
+            Ok(Target::Other(session)) => of_session(&session, all),
             Ok(Target::Own(_)) => {
                 return Err(CliError::usage(format!("`{query}` is a session of ours."))
                     .next("`segno trash restore` brings one back from the trash."));
             }
             // Its original may hold nothing any more by which it could be found.
             Err(error) if error.exit == ExitCode::NotFound => {
-                Some(by_name(query, &all, &place.cwd).ok_or(error)?)
+                Some(by_name(query, all, &place.cwd).ok_or(error)?)
             }
             Err(error) => return Err(error),
         };
@@ -154,7 +251,7 @@ async fn kept(args: &KeepArgs, place: &Workplace) -> Result<Vec<(String, Kept)>,
     Ok(found)
 }
 
-fn of_session<'a>(session: &Other, all: &'a [Kept]) -> Option<&'a Kept> {
+pub(in crate::commands) fn of_session<'a>(session: &Other, all: &'a [Kept]) -> Option<&'a Kept> {
     let row = &session.row;
     let original = session.kept.as_ref().map(|mark| &mark.original);
     all.iter().find(|kept| {
@@ -178,31 +275,28 @@ fn by_name<'a>(query: &str, all: &'a [Kept], here: &Path) -> Option<&'a Kept> {
     found.next().filter(|_| found.next().is_none())
 }
 
-/// The originals of all that is kept of a session and its subagents, the session's own file last, so that its
-/// agent finds nothing before all is there.
-fn files(kept: &Kept, place: &Workplace) -> Result<Vec<PathBuf>, CliError> {
-    if kept.is_rows() {
-        let fuller = versions::fuller(kept, &kept.files[0], &kept.copy, place)?;
-        let copy = fuller.map_or_else(|| kept.copy.clone(), |version| version.path);
-        let id = kept.id.as_ref().or(kept.key.as_ref()).cloned().unwrap_or_default();
-        return Err(CliError::failed(
-            "It was a session in a database, and a database is never written.",
-        )
-        .because(format!("its rows are kept in {}", copy.display()))
-        .next(format!("Go on with it here: `segno resume {}:{id} --here`.", kept.agent.id())));
-    }
-    let all = place.stores.files.kept()?;
+/// What is kept of a session's subagents, and of itself.
+fn parts<'a>(kept: &'a Kept, all: &'a [Kept]) -> Vec<&'a Kept> {
     let below = all.iter().filter(|other| {
         other.agent == kept.agent
             && other.parent.is_some()
             && other.parent == kept.id
             && !other.is_rows()
     });
-    let mut files: Vec<PathBuf> = below.flat_map(|child| child.files.clone()).collect();
-    files.extend(kept.files.iter().rev().cloned());
+    below.chain([kept]).collect()
+}
+
+/// The originals of all of these, the session's own file last, so that its agent finds nothing before all is
+/// there.
+fn files(parts: &[&Kept]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    if let Some((kept, below)) = parts.split_last() {
+        files.extend(below.iter().flat_map(|child| child.files.clone()));
+        files.extend(kept.files.iter().rev().cloned());
+    }
     let mut seen = std::collections::HashSet::new();
     files.retain(|file| seen.insert(file.clone()));
-    Ok(files)
+    files
 }
 
 /// Puts one copy under a name, if that is free.
@@ -226,13 +320,27 @@ fn one(copy: &Path, target: &Path) -> Result<Fate, CliError> {
     match put_back(&RealDisk, Path::new("/"), File { path: below, bytes }, modified) {
         Ok(Installed::New(_)) => Ok(Fate::Restored),
         Ok(Installed::Before(_)) | Err(InstallError::Taken(_)) => Ok(Fate::Taken),
-        Err(InstallError::Store(error)) => Err(error.into()),
+        Err(InstallError::Store(error)) => Err(unwritable(error, target)),
         Err(error @ InstallError::Outside(_)) => {
             Err(CliError::failed("A file cannot be put back.")
                 .because(error)
                 .next(format!("Copy it by hand from {}.", quoted(&copy.display().to_string()))))
         }
     }
+}
+
+/// An error of the place where a file belongs, which is none of ours.
+fn unwritable(error: StoreError, target: &Path) -> CliError {
+    let is_closed = matches!(error, StoreError::ReadOnly(_));
+    let told = CliError::from(error);
+    if !is_closed {
+        return told;
+    }
+    let folder = target.parent().unwrap_or(target).display().to_string();
+    told.next(format!(
+        "Make {} writable and do it again, or take a file of your own: -o FILE.",
+        quoted(&folder)
+    ))
 }
 
 /// Whether a file is as it was kept: an agent that went on since has more. What begins with nothing says

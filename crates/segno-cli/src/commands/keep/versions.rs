@@ -43,7 +43,7 @@ pub(super) fn list(
         screen.json(&json!({ "version": 1, "sessions": all.iter().map(one).collect::<Vec<_>>() }));
         return Ok(ExitCode::Done);
     }
-    for (query, versions) in &all {
+    for ((query, versions), (_, kept)) in all.iter().zip(sessions) {
         let Some(last) = versions.last() else {
             screen.line(format!("Of {query} no earlier version is kept.").as_str());
             continue;
@@ -51,7 +51,11 @@ pub(super) fn list(
         screen.lines(table(versions).lines(screen.look().columns));
         let command =
             format!("segno keep --restore {} --version {}", quoted(query), quoted(&last.word));
-        let text = format!("`{command}` puts one back, with -o FILE into a new file.");
+        let text = match kept.is_rows() {
+            // A database is never written.
+            true => format!("`{command} -o FILE` writes one into a new file."),
+            false => format!("`{command}` puts one back, with -o FILE into a new file."),
+        };
         screen.line(Text::line(Tone::Dim, &text));
     }
     Ok(ExitCode::Done)
