@@ -13,6 +13,7 @@ use crate::terminal::clean;
 use crate::terminal::table::plural;
 use segno_model::record::{BlobRef, Body, GitFacts};
 use segno_model::store::Clock as _;
+use segno_model::store::StoreError;
 use segno_model::{Record, SessionId, Timestamp};
 use segno_store::convert::{
     self, Blobs, Child, ConvertError, Converted, Loss, NoBlobs, Options, Session, convert, new_id,
@@ -231,6 +232,15 @@ impl HandOver {
 
     fn not_installed(&self, error: InstallError) -> CliError {
         match error {
+            InstallError::Store(error @ StoreError::ReadOnly(_)) => {
+                let folder = self.root.display().to_string();
+                CliError::from(error).next(format!(
+                    "Make {} writable and do it again; or write a file elsewhere: `segno export {} --format {} -o FILE`.",
+                    quoted(&folder),
+                    quoted(&self.word),
+                    self.target.id()
+                ))
+            }
             InstallError::Store(error) => error.into(),
             other => CliError::failed(format!("Nothing was written for {}.", self.target))
                 .because(other)
