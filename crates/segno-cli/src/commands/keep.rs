@@ -47,52 +47,74 @@ pub async fn keep(
         [] => ExitCode::Done,
         _ => ExitCode::Failed,
     };
-    if sessions.is_empty() {
-        if args.all {
-            trouble.extend(lost(args, &place.stores.files.kept()?, place)?);
-        }
+    let named = !args.sessions.is_empty();
+    let (known, damage) = others::kept(&place.stores)?;
+    if sessions.is_empty() && (known.is_empty() || !args.all) {
         tell(args, &[], 0, &trouble, screen);
         return Ok(exit(&trouble));
     }
+    // Otherwise it was told where all were looked for.
+    trouble.extend(damage.filter(|_| named));
     place.stores.make_home();
-    let named = !args.sessions.is_empty();
     let mut keeper = keeper(place).await?.looking_at(match named {
         true => Depth::Bytes,
         false => Depth::Length,
     });
-    let mut taken = Vec::new();
-    let (mut failed, mut full) = (None, Vec::new());
-    for session in &sessions {
-        match one(&mut keeper, session, place.now()) {
-            Ok(mut one) => {
-                let said = std::mem::take(&mut one.trouble);
-                trouble.extend(said.into_iter().map(|why| format!("{}: {why}", word(session))));
-                if !one.is_nothing() {
-                    taken.push((session, one));
+    let mut run = Run { trouble, ..Run::default() };
+    let tried = run.keep(&mut keeper, &sessions, place);
+    if args.all && tried.is_ok() {
+        run.trouble.extend(lost(args, &keeper.kept(), place)?);
+    }
+    // What was copied before something failed is written down all the same.
+    let finished = keeper.finish();
+    tried?;
+    match finished {
+        Err(StoreError::NoRoom(at)) => run.full.push(format!(
+            "there is no room at {at}; what was copied is compared again by the next run"
+        )),
+        other => other?,
+    }
+    let is_full = !run.full.is_empty();
+    run.trouble.extend(no_room(run.full));
+    tell(args, &run.taken, sessions.len(), &run.trouble, screen);
+    Ok(if is_full { ExitCode::Unwritable } else { exit(&run.trouble) })
+}
+
+/// What came of a run.
+#[derive(Default)]
+struct Run<'a> {
+    taken: Vec<(&'a Located, Taken)>,
+    trouble: Vec<String>,
+    /// For what there was no room.
+    full: Vec<String>,
+}
+
+impl<'a> Run<'a> {
+    /// Keeps one after the other, to the first for which nothing can be written at all.
+    fn keep(
+        &mut self,
+        keeper: &mut Keeper<RealDisk>,
+        sessions: &'a [Located],
+        place: &Workplace,
+    ) -> Result<(), StoreError> {
+        for session in sessions {
+            match one(keeper, session, place.now()) {
+                Ok(mut one) => {
+                    let said = std::mem::take(&mut one.trouble).into_iter();
+                    self.trouble.extend(said.map(|why| format!("{}: {why}", word(session))));
+                    if !one.is_nothing() {
+                        self.taken.push((session, one));
+                    }
                 }
-            }
-            // A smaller one may still fit.
-            Err(StoreError::NoRoom(at)) => {
-                full.push(format!("{}: there is no room for it at {at}", word(session)));
-            }
-            Err(error) => {
-                failed = Some(error);
-                break;
+                // A smaller one may still fit.
+                Err(StoreError::NoRoom(at)) => {
+                    self.full.push(format!("{}: there is no room for it at {at}", word(session)));
+                }
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
-    let is_full = !full.is_empty();
-    trouble.extend(no_room(full));
-    if args.all && failed.is_none() {
-        trouble.extend(lost(args, &keeper.kept(), place)?);
-    }
-    let finished = keeper.finish();
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    finished?;
-    tell(args, &taken, sessions.len(), &trouble, screen);
-    Ok(if is_full { ExitCode::Unwritable } else { exit(&trouble) })
 }
 
 /// What is said of copies that cannot be made again.
@@ -120,7 +142,8 @@ fn no_room(mut full: Vec<String>) -> Vec<String> {
 /// The right to keep; another run is waited for.
 pub(super) async fn keeper(place: &Workplace) -> Result<Keeper<RealDisk>, CliError> {
     for _ in 0..PATIENCE {
-        if let Some(keeper) = place.stores.files.keeper()? {
+        if let Some(mut keeper) = place.stores.files.keeper()? {
+            keeper.mend(&others::roots(&place.stores.home));
             return Ok(keeper);
         }
         tokio::time::sleep(PAUSE).await;
@@ -214,7 +237,7 @@ fn one(
     };
     if session.key.is_none() {
         return match foreign::belongings(session) {
-            Ok(files) => keeper.keep(session, &files, at),
+            Ok(files) => keeper.keep(session, &files, at).map(|taken| of_a_session(taken, session)),
             Err(error) => Ok(told(error)),
         };
     }
@@ -232,6 +255,18 @@ fn one(
         Err(error) => Ok(told(error)),
     };
     remove(&scratch);
+    taken
+}
+
+/// That what its agent, or somebody else, put in the place of a kept session is none.
+fn of_a_session(mut taken: Taken, session: &Located) -> Taken {
+    let recognised = || foreign::recognise(&session.path);
+    if taken.rewritten > 0 && matches!(recognised(), Err(ForeignError::NotRecognised { .. })) {
+        taken.trouble.push(format!(
+            "{} holds no session any more; what it was before is kept as a version",
+            session.path.display()
+        ));
+    }
     taken
 }
 

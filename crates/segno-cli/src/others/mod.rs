@@ -26,8 +26,13 @@ pub use versions::{says_something, versions};
 
 use crate::home::Home;
 use crate::stores::Stores;
+use segno_model::store::StoreError;
 use segno_store::catalog::Catalog;
 use segno_store::foreign::{self, Agent, Roots};
+use segno_store::kept::Kept;
+
+/// So many damaged lines are named.
+const NAMED: usize = 5;
 
 /// Every session of every other agent that was found.
 #[derive(Debug, Default)]
@@ -50,6 +55,28 @@ pub fn roots(home: &Home) -> Roots {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let projects = std::env::current_dir().into_iter().collect();
     Roots { home: home.user.clone().unwrap_or_default(), env: env.collect(), projects }
+}
+
+/// What is kept of other agents' sessions, also what the index of that does not name any more; and what is the matter
+/// with the index, as a sentence.
+///
+/// # Errors
+/// A failing disk.
+pub fn kept(stores: &Stores) -> Result<(Vec<Kept>, Option<String>), StoreError> {
+    let (kept, damaged) = stores.files.kept_below(&roots(&stores.home))?;
+    let said = |lines: &[usize]| {
+        let numbers: Vec<String> = lines.iter().take(NAMED).map(usize::to_string).collect();
+        let more = lines.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let what = if lines.len() == 1 { "line" } else { "lines" };
+        format!(
+            "{}: {what} {}{more} damaged; what is kept was looked for among the copies, and the next `segno keep` \
+             writes it anew",
+            stores.files.kept_index().display(),
+            numbers.join(", ")
+        )
+    };
+    Ok((kept, (!damaged.is_empty()).then(|| said(&damaged))))
 }
 
 /// How many sessions of which agents are there, subagents' left out. Reads none of them.

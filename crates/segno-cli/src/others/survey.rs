@@ -61,9 +61,8 @@ impl Survey {
             kept: HashMap::new(),
         };
         if let Some(catalog) = &mut survey.catalog {
-            let kept = stores.files.kept();
-            let trouble = kept.as_ref().err().map(|error| chain(error));
-            let kept = kept.unwrap_or_default();
+            let (kept, trouble) =
+                super::kept(stores).unwrap_or_else(|error| (Vec::new(), Some(chain(&error))));
             let stale = catalog.find_foreign(&survey.roots, &kept);
             survey.kept = marks(kept);
             survey.links = stale.links.iter().map(linked).collect();

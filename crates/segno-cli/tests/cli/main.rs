@@ -35,6 +35,7 @@ mod interactive_sessions;
 mod interactive_turns;
 mod json_page;
 mod keep;
+mod keep_mended;
 mod kinship;
 mod left_waiting;
 mod lifecycle;

@@ -8,6 +8,7 @@ use crate::parallel::in_parallel;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -141,8 +142,14 @@ fn names_below(
             if depth > 0 && !(kind.is_symlink() && leads_back(&path)) {
                 names_below(&path, suffix, depth - 1, failed, each);
             }
-        } else if name.to_str().is_some_and(|name| name.ends_with(suffix)) {
-            each(path);
+        } else if name.as_bytes().ends_with(suffix.as_bytes()) {
+            // What asks for every file says itself what it makes of the name.
+            if name.to_str().is_some() || suffix.is_empty() {
+                each(path);
+            } else {
+                let why = "its name is no UTF-8, so it is neither read nor kept";
+                failed.push(ForeignError::io(&path, io::Error::other(why)));
+            }
         }
     }
 }

@@ -126,24 +126,61 @@ pub(super) struct Index {
     unwritten: Vec<Line>,
     /// Whether the file ends within a line.
     torn: bool,
+    /// Which lines, from 1, are not what was written.
+    damaged: Vec<usize>,
+    /// Whether it is there.
+    is_there: bool,
+    /// Whether what it does not say any more was looked for in the tree: it is written anew then.
+    is_mended: bool,
 }
 
 impl Index {
-    /// Reads it. A line that cannot be read is as good as not there.
+    /// Reads it. A line that cannot be read is as good as not there, and is counted.
     pub(super) fn read<D: Disk>(disk: &D, path: &Path) -> Result<Self, StoreError> {
         let bytes = match read_file(disk, path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(e) => return Err(store_error("reading", path, e)),
         };
-        let mut index = Self { torn: bytes.last().is_some_and(|b| *b != b'\n'), ..Self::default() };
-        for text in bytes.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
+        let torn = bytes.last().is_some_and(|b| *b != b'\n');
+        let mut index = Self { torn, is_there: true, ..Self::default() };
+        let texts = bytes.split(|byte| *byte == b'\n').enumerate();
+        for (at, text) in texts.filter(|(_, text)| !text.is_empty()) {
             index.lines += 1;
-            if let Some(line) = decode(text) {
-                index.apply(line);
+            match decode(text) {
+                Ok(line) => line.into_iter().for_each(|line| index.apply(line)),
+                Err(Broken) => index.damaged.push(at + 1),
             }
         }
+        // A process that was killed while it wrote the last one is no damage.
+        if torn
+            && index.damaged.last() == Some(&(bytes.iter().filter(|b| **b == b'\n').count() + 1))
+        {
+            index.damaged.pop();
+        }
         Ok(index)
+    }
+
+    /// The lines, from 1, that are not what was written.
+    pub(super) fn damaged(&self) -> &[usize] {
+        &self.damaged
+    }
+
+    /// Whether it says all that it was told.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_mended || (self.is_there && !self.torn && self.damaged.is_empty())
+    }
+
+    /// Takes what was found in the tree for what it does not say any more.
+    pub(super) fn mend(&mut self, found: Vec<Kept>) {
+        found.into_iter().for_each(|kept| self.add(Line::Session(kept)));
+        self.is_mended = true;
+    }
+
+    /// The files of sessions of whose copies nothing is known.
+    pub(super) fn unknown_files(&self) -> Vec<PathBuf> {
+        let files = self.sessions.values().flat_map(|kept| &kept.files);
+        files.filter(|file| !self.files.contains_key(*file)).cloned().collect()
     }
 
     pub(super) fn file(&self, original: &Path) -> Option<&KeptFile> {
@@ -185,16 +222,24 @@ impl Index {
 
     /// Appends what is new, or writes all of it anew when most of it does not count any more.
     pub(super) fn write<D: Disk>(&mut self, disk: &D, path: &Path) -> Result<(), StoreError> {
-        if self.unwritten.is_empty() {
+        let is_mended = self.is_mended && !self.damaged.is_empty();
+        if self.unwritten.is_empty() && !is_mended {
             return Ok(());
         }
         let counting = self.files.len() + self.sessions.len();
-        if self.torn || self.lines + self.unwritten.len() > 2 * counting + SLACK {
+        if is_mended {
+            // What its lines may still tell a person is not thrown away.
+            let aside = path.with_extension("damaged.jsonl");
+            let _ = disk.remove_file(&aside);
+            let _ = disk.hard_link(path, &aside);
+        }
+        if is_mended || self.torn || self.lines + self.unwritten.len() > 2 * counting + SLACK {
             self.write_anew(disk, path)?;
         } else {
             self.append(disk, path)?;
         }
         self.unwritten.clear();
+        self.damaged.clear();
         Ok(())
     }
 
@@ -243,11 +288,15 @@ fn encode(line: &Line) -> Vec<u8> {
     format!("{covered},\"crc\":\"{crc:08x}\"}}\n").into_bytes()
 }
 
-fn decode(text: &[u8]) -> Option<Line> {
-    let (covered, crc) = line::split_crc(text)?;
+/// A line that is not what was written.
+struct Broken;
+
+/// What a line says; nothing where that is of a type that this version does not know.
+fn decode(text: &[u8]) -> Result<Option<Line>, Broken> {
+    let (covered, crc) = line::split_crc(text).ok_or(Broken)?;
     if line::checksum(covered) != crc {
-        return None;
+        return Err(Broken);
     }
     let json = [covered, b"}"].concat();
-    serde_json::from_slice(&json).ok()
+    Ok(serde_json::from_slice(&json).ok())
 }

@@ -8,6 +8,7 @@
 //! were written again, and an index. The index can be lost: then everything is compared once more.
 
 mod copy;
+mod found;
 mod index;
 mod sound;
 mod version;
@@ -19,7 +20,7 @@ pub use version::Version;
 use crate::disk::Disk;
 use crate::durable::create_dirs;
 use crate::error::{store_error, write_error};
-use crate::foreign::{Agent, Located};
+use crate::foreign::{Agent, Located, Roots};
 use crate::lock;
 use crate::store::FileStore;
 use copy::Copied;
@@ -110,6 +111,27 @@ impl<D: Disk> FileStore<D> {
         Ok(Index::read(self.disk(), &place.index())?.sessions(&place.tree()))
     }
 
+    /// The same, with those that the index does not name any more and of which copies lie where an agent that looks
+    /// below `roots` would find them; and which of its lines, from 1, are damaged.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn kept_below(&self, roots: &Roots) -> Result<(Vec<Kept>, Vec<usize>), StoreError> {
+        let place = self.kept_place();
+        let index = Index::read(self.disk(), &place.index())?;
+        let mut kept = index.sessions(&place.tree());
+        if !index.is_whole() {
+            kept.extend(found::found(&place.tree(), roots, &kept));
+        }
+        Ok((kept, index.damaged().to_vec()))
+    }
+
+    /// Where the index of what is kept is.
+    #[must_use]
+    pub fn kept_index(&self) -> PathBuf {
+        self.kept_place().index()
+    }
+
     /// The right to keep more, which one process has at a time; none while another one has it.
     ///
     /// # Errors
@@ -168,6 +190,27 @@ impl<D: Disk> Keeper<D> {
     #[must_use]
     pub fn looking_at(self, depth: Depth) -> Self {
         Self { depth, ..self }
+    }
+
+    /// Takes up again what the index does not name any more, as [`FileStore::kept_below`] finds it; only then a damaged
+    /// one is written anew.
+    pub fn mend(&mut self, roots: &Roots) {
+        if self.index.is_whole() {
+            return;
+        }
+        let tree = self.place.tree();
+        let found = found::found(&tree, roots, &self.index.sessions(&tree)).into_iter();
+        let below = |kept: Kept| {
+            let copy = kept.copy.strip_prefix(&tree).map(Path::to_owned);
+            Kept { copy: copy.unwrap_or_default(), ..kept }
+        };
+        self.index.mend(found.map(below).collect());
+        for path in self.index.unknown_files() {
+            let copy = mirrored(&path).map(|below| tree.join(below));
+            let Some(Ok(meta)) = copy.map(|copy| self.disk.meta(&copy)) else { continue };
+            let known = KeptFile { path, bytes: meta.len, stamp: None, sha256: None };
+            self.index.add(Line::File(known));
+        }
     }
 
     /// Every session of which something is kept by now, in no particular order.

@@ -71,9 +71,11 @@ impl<D: Disk> FileStore<D> {
     #[must_use]
     pub fn kept_flaws(&self, kept: &Kept, depth: Depth) -> Vec<Flawed> {
         let tree = self.kept_place().tree();
+        // In the order of the files; of some nothing is known.
+        let mut known = kept.known.iter().peekable();
         let flawed = |original: &PathBuf| {
+            let known = known.next_if(|known| known.path == *original);
             let copy = tree.join(mirrored(original)?);
-            let known = kept.known.iter().find(|known| known.path == *original);
             let flaw = flaw(self.disk(), &copy, known, depth)?;
             Some(Flawed { original: original.clone(), copy, flaw })
         };

@@ -9,11 +9,12 @@ use crate::commands::Workplace;
 use crate::commands::list::everything;
 use crate::error::{CliError, ExitCode};
 use crate::listing::Listed;
-use crate::others::Other;
+use crate::others::{self, Other};
 use crate::stores::Stores;
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::finding::Severity;
+use segno_store::kept::Kept;
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
@@ -29,8 +30,8 @@ struct Checked {
 
 impl Checked {
     /// With what is the matter with the copies, where nothing else is left.
-    fn with_copies(self, other: &Other, stores: &Stores) -> Self {
-        let flaws = if other.is_copy() { copies(other, stores) } else { Vec::new() };
+    fn with_copies(self, other: &Other, kept: &[Kept], stores: &Stores) -> Self {
+        let flaws = if other.is_copy() { copies(other, kept, stores) } else { Vec::new() };
         match flaws.first() {
             None => self,
             Some(_) if self.verdict == "unreadable" => self,
@@ -54,11 +55,15 @@ pub(super) async fn check(
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
     let (sessions, others) = everything(place).await?;
+    // That the index cannot be read is told among the trouble.
+    let (kept, _) = others::kept(&place.stores).unwrap_or_default();
     let mut checked = Vec::new();
     for session in &sessions {
         checked.push(match session {
             Listed::Own(entry) => own(place, entry).await,
-            Listed::Other(other) => of_row(session, &other.row).with_copies(other, &place.stores),
+            Listed::Other(other) => {
+                of_row(session, &other.row).with_copies(other, &kept, &place.stores)
+            }
         });
     }
     let count = |word: &str| checked.iter().filter(|c| c.verdict == word).count();

@@ -6,13 +6,13 @@ use super::below::{self, Below};
 use super::{Verdict, exit, finding_lines, verdict, verdict_words};
 use crate::commands::keep::of_session;
 use crate::error::{CliError, ExitCode};
-use crate::others::Other;
+use crate::others::{self, Other};
 use crate::stores::Stores;
 use crate::terminal::table::{plural, size};
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::finding::{Finding, Severity};
 use segno_store::foreign::{self, Item};
-use segno_store::kept::Depth;
+use segno_store::kept::{Depth, Kept};
 use segno_store::rescue::{self, is_repaired};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -88,7 +88,9 @@ fn examine<'a>(session: &'a Other, stores: &Stores) -> Result<Report<'a>, CliErr
             "its agent is writing it now".clone_into(&mut finding.done);
         }
     }
-    findings.extend(copies(session, stores));
+    // That the index cannot be read is told where sessions are looked for.
+    let (kept, _) = others::kept(stores).unwrap_or_default();
+    findings.extend(copies(session, &kept, stores));
     findings.sort_by_key(|f| (f.offset.is_none(), f.offset, f.seq));
     Ok(Report {
         version: 2,
@@ -124,10 +126,8 @@ fn lines(report: &Report<'_>, session: &Other, named: &str) -> Vec<Text> {
 const COPY: &str = "kept-copy";
 
 /// What is the matter with the copies that are kept of it: where the original is gone, nothing else is left.
-pub(super) fn copies(session: &Other, stores: &Stores) -> Vec<Finding> {
-    // That the index cannot be read is told where sessions are looked for.
-    let all = stores.files.kept().unwrap_or_default();
-    let Some(kept) = of_session(session, &all) else { return Vec::new() };
+pub(super) fn copies(session: &Other, all: &[Kept], stores: &Stores) -> Vec<Finding> {
+    let Some(kept) = of_session(session, all) else { return Vec::new() };
     let flaws = stores.files.kept_flaws(kept, Depth::Bytes).into_iter();
     let word = session.word();
     let (severity, done) = match session.is_copy() {

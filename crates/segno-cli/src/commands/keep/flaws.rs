@@ -16,6 +16,7 @@ pub(super) fn of_gone<'a>(kept: impl Iterator<Item = &'a Kept>, place: &Workplac
     let mut told = HashSet::new();
     let mut said = Vec::new();
     for kept in kept {
+        said.extend(displaced(kept));
         let flaws = place.stores.files.kept_flaws(kept, Depth::Length);
         let lost =
             flaws.into_iter().filter(|flawed| std::fs::symlink_metadata(&flawed.original).is_err());
@@ -25,12 +26,21 @@ pub(super) fn of_gone<'a>(kept: impl Iterator<Item = &'a Kept>, place: &Workplac
         );
     }
     said.sort();
+    said.dedup();
     let more = said.len().saturating_sub(NAMED);
     said.truncate(NAMED);
     if more > 0 {
         said.push(format!("and {more} more copies like that"));
     }
     said
+}
+
+/// That something that is no file has the name of a session's own file.
+fn displaced(kept: &Kept) -> Option<String> {
+    let own = kept.files.first().filter(|own| **own == kept.path)?;
+    let meta = std::fs::metadata(own).ok().filter(|meta| !meta.is_file())?;
+    let what = if meta.is_dir() { "a folder" } else { "no file" };
+    Some(format!("{}: {} is {what} now; what was kept of it stays", word(kept), own.display()))
 }
 
 fn line(kept: &Kept, flawed: &Flawed) -> String {

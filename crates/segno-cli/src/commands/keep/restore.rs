@@ -7,7 +7,7 @@ use super::{Workplace, flaws, versions};
 use crate::args::{KeepArgs, quoted};
 use crate::commands::output::can_be_file;
 use crate::error::{CliError, ExitCode};
-use crate::others::{Other, Target};
+use crate::others::{self, Other, Target};
 use crate::terminal::{Screen, Text, Tone, clean};
 use segno_model::store::StoreError;
 use segno_store::convert::File;
@@ -59,7 +59,7 @@ pub(super) async fn restore(
     place: &Workplace,
     screen: &mut Screen,
 ) -> Result<ExitCode, CliError> {
-    let all = place.stores.files.kept()?;
+    let all = others::kept(&place.stores)?.0;
     let sessions = kept(args, &all, place).await?;
     if args.versions {
         return versions::list(args, &sessions, place, screen);

@@ -6,7 +6,7 @@
 use crate::args::{PruneArgs, PruneKind};
 use crate::commands::{Workplace, keep};
 use crate::error::{CliError, ExitCode};
-use crate::others::Target;
+use crate::others::{self, Target};
 use crate::terminal::confirm::confirm;
 use crate::terminal::table::{plural, size};
 use crate::terminal::{Screen, Text, Tone, clean};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// How much room copies take, and how much their older versions.
 pub(super) fn room(place: &Workplace) -> Result<(usize, u64, u64), CliError> {
-    let kept = place.stores.files.kept()?;
+    let kept = others::kept(&place.stores)?.0;
     let rooms = kept.iter().map(|kept| place.stores.files.kept_room(kept));
     let (files, versions) =
         rooms.fold((0, 0), |(f, v), (files, versions)| (f + files, v + versions));
@@ -89,7 +89,7 @@ pub(super) async fn prune(
 
 /// What is kept of the named sessions and their subagents; of all, if none is named.
 async fn named(args: &PruneArgs, place: &Workplace) -> Result<Vec<Kept>, CliError> {
-    let all = place.stores.files.kept()?;
+    let all = others::kept(&place.stores)?.0;
     if args.sessions.is_empty() {
         return Ok(all);
     }
