@@ -46,6 +46,12 @@ impl Calls {
         }
     }
 
+    /// Whether a call with this id was made.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        let id = hash(id);
+        self.once.contains_key(&id) || self.again.contains_key(&id)
+    }
+
     /// The record that made the call which a result answers, and the tool's name. What does not pair is
     /// told: a second result names the call of the first.
     pub(super) fn result(

@@ -4,16 +4,20 @@
 //! longest line, and getting every whole JSON object out of a line, with a finding for everything that
 //! was not. Must not: know what an object means.
 
+use super::agent::Agent;
 use super::emitter::Emitter;
 use super::input::{self, ForeignError};
 use super::item::Origin;
+use super::order::{Moved, Order};
 use segno_model::finding::Severity;
 use segno_model::line::readable_json;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Longer lines are told and left out.
 pub(super) const LONGEST: usize = 256 << 20;
@@ -35,6 +39,46 @@ pub(crate) struct Lines<R> {
     offset: u64,
     number: u64,
     ended: bool,
+    /// The order in which lines are handed out, where that is not the one in which they stand.
+    order: Arc<Order>,
+    /// Lines that wait for later ones.
+    held: BTreeMap<u64, Held>,
+    /// Those that come next, the last of them first.
+    next: Vec<u64>,
+    /// The one that was handed out.
+    out: Option<Held>,
+}
+
+/// A line that waits.
+struct Held {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// Where a line stands in the buffer.
+struct Cut {
+    offset: u64,
+    from: usize,
+    len: usize,
+    whole: bool,
+    oversize: Option<u64>,
+}
+
+/// What an object was taken for.
+pub(super) enum Taken {
+    /// A record.
+    Record,
+    /// None.
+    Unknown,
+    /// A record that names one which was not read so far: it is asked again, in its place or in the one where it
+    /// stands.
+    Early,
+}
+
+impl Taken {
+    pub(super) fn is_record(is_record: bool) -> Self {
+        if is_record { Self::Record } else { Self::Unknown }
+    }
 }
 
 /// One line, without its end.
@@ -69,7 +113,25 @@ impl<R: Read> Lines<R> {
     pub(crate) fn new(input: R, path: &Path) -> Self {
         let buffer = vec![0; CHUNK];
         let path = path.to_owned();
-        Self { input, path, buffer, start: 0, end: 0, offset: 0, number: 0, ended: false }
+        Self {
+            input,
+            path,
+            buffer,
+            start: 0,
+            end: 0,
+            offset: 0,
+            number: 0,
+            ended: false,
+            order: Arc::default(),
+            held: BTreeMap::new(),
+            next: Vec::new(),
+            out: None,
+        }
+    }
+
+    /// The same lines in another order.
+    pub(crate) fn in_order(self, order: Arc<Order>) -> Self {
+        Self { order, ..self }
     }
 
     /// How many bytes were read.
@@ -90,34 +152,88 @@ impl<R: Read> Lines<R> {
             && let Some(line) = self.next_raw()?
         {
             let Some(text) = line.text(out) else { continue };
-            let object = Object { json: &text, origin: line.origin() };
-            if looks_whole(&text) && take(&object, out)? {
+            let mut take = |object: &Object<'_>, out: &mut Emitter<'_>| {
+                take(object, out).map(Taken::is_record)
+            };
+            line.objects(&text, kind, out, &mut take)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Self::each_object`], in the order in which the records name each other: `take` says of one that comes
+    /// early that it does, while it may. Then the file is gone through once for what stands where.
+    pub(super) fn each_in_order(
+        &mut self,
+        agent: Agent,
+        kind: &str,
+        out: &mut Emitter<'_>,
+        mut take: impl FnMut(&Object<'_>, &mut Emitter<'_>, bool) -> Taken,
+    ) -> Result<(), ForeignError> {
+        let (mut may_wait, path) = (true, self.path.clone());
+        let mut order = Arc::<Order>::default();
+        while !out.is_stopped() {
+            let Some(line) = self.next_raw()? else { break };
+            let Some(text) = line.text(out) else { continue };
+            let mut asked = |object: &Object<'_>, out: &mut Emitter<'_>| {
+                Ok(take(object, out, may_wait && object.json.len() == text.len()))
+            };
+            if !line.objects(&text, kind, out, &mut asked)? {
+                line.tell_moved(&order, out);
                 continue;
             }
-            let (objects, mut lost) = whole_objects(&text);
-            if lost == 0 && objects.len() > 1 {
-                line.tell_fused(out);
+            may_wait = false;
+            let (number, offset) = (line.number, line.offset);
+            order = Arc::new(Order::of(&path, agent, number)?);
+            if order.is_held(number) {
+                let bytes = text.into_owned().into_bytes();
+                self.held.insert(number, Held { offset, bytes });
+            } else {
+                let mut again =
+                    |object: &Object<'_>, out: &mut Emitter<'_>| Ok(take(object, out, false));
+                line.objects(&text, kind, out, &mut again)?;
+                line.tell_moved(&order, out);
+                self.next.extend(order.behind(number).iter().rev());
             }
-            let (is_broken, mut read) = (lost > 0, 0);
-            for json in objects {
-                let object = Object { json, origin: line.origin() };
-                if take(&object, out)? {
-                    read += 1;
-                } else if is_broken {
-                    lost += json.len();
-                } else {
-                    unknown_shape(kind, object.json, &object.origin, out);
-                }
-            }
-            if is_broken {
-                line.tell_broken(read, lost, out);
-            }
+            self.order = Arc::clone(&order);
         }
         Ok(())
     }
 
     /// The next line as it stands there.
     pub(crate) fn next_raw(&mut self) -> Result<Option<Line<'_>>, ForeignError> {
+        self.out = None;
+        loop {
+            if let Some(number) = self.next.pop() {
+                self.next.extend(self.order.behind(number).iter().rev());
+                let Some(held) = self.held.remove(&number) else { continue };
+                let Held { offset, bytes } = self.out.insert(held);
+                let (offset, whole, oversize) = (*offset, true, None);
+                return Ok(Some(Line { number, offset, bytes, whole, oversize }));
+            }
+            let Some(Cut { offset, from, len, whole, oversize }) = self.next_cut()? else {
+                // The file is another one by now.
+                self.next.extend(self.held.keys().rev());
+                if self.next.is_empty() {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let (number, bytes) = (self.number, from..from + len);
+            if self.order.is_held(number) && oversize.is_none() {
+                let bytes = self.buffer[bytes].to_vec();
+                self.held.insert(number, Held { offset, bytes });
+                continue;
+            }
+            let behind = self.order.behind(number);
+            self.next.extend(behind.iter().rev());
+            // What comes behind the last line begins on one of its own.
+            let whole = whole || !behind.is_empty();
+            return Ok(Some(Line { number, offset, bytes: &self.buffer[bytes], whole, oversize }));
+        }
+    }
+
+    /// The next line of the file.
+    fn next_cut(&mut self) -> Result<Option<Cut>, ForeignError> {
         let mut searched = 0;
         let mut skipped: u64 = 0;
         loop {
@@ -137,14 +253,13 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    fn cut(&mut self, len: usize, end: usize, skipped: u64) -> Line<'_> {
+    fn cut(&mut self, len: usize, end: usize, skipped: u64) -> Cut {
         let (from, offset) = (self.start, self.offset);
         self.start += len + end;
         self.offset += skipped + (len + end) as u64;
         self.number += 1;
         let oversize = (skipped > 0).then_some(skipped + len as u64);
-        let bytes = &self.buffer[from..from + len];
-        Line { number: self.number, offset, bytes, whole: end == 1, oversize }
+        Cut { offset, from, len, whole: end == 1, oversize }
     }
 
     fn fill(&mut self) -> Result<(), ForeignError> {
@@ -170,6 +285,58 @@ impl<R: Read> Lines<R> {
 }
 
 impl Line<'_> {
+    /// Hands every object of the line to `take`. True: its only one comes early, and nothing was done.
+    fn objects(
+        &self,
+        text: &str,
+        kind: &str,
+        out: &mut Emitter<'_>,
+        take: &mut dyn FnMut(&Object<'_>, &mut Emitter<'_>) -> Result<Taken, ForeignError>,
+    ) -> Result<bool, ForeignError> {
+        if looks_whole(text) {
+            match take(&Object { json: text, origin: self.origin() }, out)? {
+                Taken::Record => return Ok(false),
+                Taken::Early => return Ok(true),
+                Taken::Unknown => {}
+            }
+        }
+        let (objects, mut lost) = whole_objects(text);
+        if lost == 0 && objects.len() > 1 {
+            self.tell_fused(out);
+        }
+        let (is_broken, mut read) = (lost > 0, 0);
+        for json in objects {
+            let object = Object { json, origin: self.origin() };
+            if matches!(take(&object, out)?, Taken::Record) {
+                read += 1;
+            } else if is_broken {
+                lost += json.len();
+            } else {
+                unknown_shape(kind, object.json, &object.origin, out);
+            }
+        }
+        if is_broken {
+            self.tell_broken(read, lost, out);
+        }
+        Ok(false)
+    }
+
+    /// Tells that the line was read elsewhere than where it stands.
+    fn tell_moved(&self, order: &Order, out: &mut Emitter<'_>) {
+        let (sentence, done) = match order.moved().get(&self.number) {
+            None => return,
+            Some(Moved::Behind(line)) => (
+                "The record stands before what it hangs on.",
+                format!("It was read behind line {line}."),
+            ),
+            Some(Moved::Before(line)) => (
+                "The record stands behind what hangs on it.",
+                format!("It was read before line {line}."),
+            ),
+        };
+        out.found("out-of-order", Severity::Warning, &self.origin(), sentence, &done);
+    }
+
     fn origin(&self) -> Origin {
         Origin { line: Some(self.number), offset: Some(self.offset), id: None }
     }

@@ -30,6 +30,7 @@ mod live;
 mod locate;
 mod mend;
 mod opencode;
+pub(crate) mod order;
 mod outline;
 mod pi;
 mod qwen;

@@ -35,6 +35,7 @@ pub use write::Rename;
 
 use crate::foreign::codex::unpack::{self, Torn};
 use crate::foreign::lines::Lines;
+use crate::foreign::order::{Moved, Order};
 use crate::foreign::{Agent, ForeignError, Located, Stamp, is_document, open_untouched};
 use array::Stretches;
 use claude::Claude;
@@ -49,6 +50,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use write::Output;
 
 /// How compressed files begin.
@@ -78,6 +80,7 @@ pub struct Plan {
     pub set_aside: u64,
     edits: BTreeMap<u64, Edit>,
     renumber_from: Option<u64>,
+    order: Arc<Order>,
     /// Of what is one JSON value.
     stretches: Stretches,
     /// Whether the file is compressed; what is written is not.
@@ -121,6 +124,7 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
     let reading = Reading::of(session)?;
     let mut draft = Draft::new(agent);
     let (mut renumber_from, mut stretches, mut is_packed) = (None, None, false);
+    let mut order = Arc::default();
     if agent == Agent::Cline || agent == Agent::Gemini && is_document(&session.path)? {
         let mut dialect = Dialect::of(agent, &reading);
         if let Dialect::Gemini(gemini) = &mut dialect {
@@ -132,7 +136,10 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
         if is_packed && agent != Agent::Codex {
             return Err(RescueError::NoRules { path: session.path.clone() });
         }
-        renumber_from = go_through(&source, &reading, &mut draft)?;
+        if draft.has(Rule::OutOfOrder) {
+            order = Arc::new(Order::of(&source.path, agent, 0)?);
+        }
+        renumber_from = go_through(&source, &reading, &order, &mut draft)?;
     } else {
         return Err(RescueError::NoRules { path: session.path.clone() });
     }
@@ -152,6 +159,7 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
         follows: Vec::new(),
         edits: draft.edits,
         renumber_from,
+        order,
         stretches,
         is_packed,
         stamp: source.stamp,
@@ -323,10 +331,12 @@ impl<'r> Dialect<'r> {
 fn go_through(
     source: &Source,
     reading: &Reading,
+    order: &Arc<Order>,
     draft: &mut Draft,
 ) -> Result<Option<u64>, RescueError> {
     let mut dialect = Dialect::of(draft.agent, reading);
-    let (mut lines, torn) = source.lines()?;
+    let (lines, torn) = source.lines()?;
+    let mut lines = lines.in_order(Arc::clone(order));
     let (mut last, mut whole) = (None, 0_u64);
     while let Some(line) = lines.next_raw()? {
         let at = At { line: line.number, offset: line.offset, object: 0 };
@@ -335,10 +345,24 @@ fn go_through(
         }
         let found = salvage(line.bytes, line.number == 1);
         line_rules(&at, &found, line.whole, draft);
+        match order.moved().get(&line.number) {
+            Some(Moved::Behind(other)) => {
+                let what =
+                    format!("it stands before what it hangs on, and goes behind line {other}");
+                draft.tell(Rule::OutOfOrder, Some(&at), what);
+            }
+            Some(Moved::Before(other)) => {
+                let what =
+                    format!("it stands behind what hangs on it, and goes before line {other}");
+                draft.tell(Rule::OutOfOrder, Some(&at), what);
+            }
+            None => {}
+        }
         if let (Dialect::Pi(pi), true) = (&mut dialect, line.bytes.trim_ascii().is_empty()) {
             pi.take_blank(&at);
         }
-        for (object, json) in found.objects.iter().enumerate() {
+        for object in order.within(line.number, found.objects.len()) {
+            let Some(json) = found.objects.get(object) else { continue };
             let at = At { object, ..at };
             if found.lost > 0 && !dialect.is_record(json) {
                 draft.leave_out(&at);

@@ -27,6 +27,8 @@ pub enum Rule {
     RepeatedRecord,
     /// Another record with the id of an earlier one.
     ReusedId,
+    /// A record that stands before what it hangs on, or a result before its call.
+    OutOfOrder,
     /// A record that names a parent which is nowhere.
     MissingParent,
     /// Records that follow each other in a circle.
@@ -117,6 +119,7 @@ pub const RULES: &[RuleRow] = &[
         "left out: it stands there once",
     ),
     row(Rule::ReusedId, "reused-id", &[Claude, Pi], "the later one gets an id of its own"),
+    row(Rule::OutOfOrder, "out-of-order", &[Claude, Codex, Pi], "moved; the line stays as it is"),
     row(Rule::MissingParent, "missing-parent", &[Claude, Pi], "hung on the nearest earlier record"),
     row(Rule::Cycle, "cycle", &[Claude, Pi], "hung on the nearest earlier record"),
     row(

@@ -9,7 +9,9 @@ use super::error::RescueError;
 use super::json::spliced;
 use super::salvage::salvage;
 use super::{Plan, Source};
+use crate::foreign::lines::Line;
 use std::io::{self, Read as _, Write};
+use std::sync::Arc;
 
 /// What is changed in every line besides.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +29,8 @@ pub(super) struct Output<'o> {
     pub(super) rename: Option<&'o Rename>,
     /// Numbering of lines: from which line on, and the last number given.
     numbers: Option<u64>,
+    /// Whether that line was come to.
+    anew: bool,
     last: Option<u64>,
     /// Lines of the file that got another number.
     numbered: Vec<u64>,
@@ -44,6 +48,7 @@ impl<'o> Output<'o> {
             aside,
             rename,
             numbers: plan.renumber_from,
+            anew: false,
             last: None,
             numbered: Vec::new(),
         }
@@ -51,7 +56,8 @@ impl<'o> Output<'o> {
 
     /// Writes the whole result.
     pub(super) fn write(&mut self, plan: &Plan, source: &Source) -> Result<(), RescueError> {
-        let (mut lines, _) = source.lines()?;
+        let (lines, _) = source.lines()?;
+        let mut lines = lines.in_order(Arc::clone(&plan.order));
         let failed = |e| RescueError::write(e);
         while let Some(line) = lines.next_raw()? {
             if let Some(bytes) = line.oversize {
@@ -66,7 +72,7 @@ impl<'o> Output<'o> {
             match plan.edits.get(&line.number) {
                 None => self.line(line.number, line.bytes, line.whole).map_err(failed)?,
                 Some(edit) => {
-                    self.edited(line.number, line.bytes, line.whole, edit).map_err(failed)?;
+                    self.edited(plan, &line, edit).map_err(failed)?;
                 }
             }
         }
@@ -89,7 +95,8 @@ impl<'o> Output<'o> {
         io::copy(&mut part, self.result).map(drop)
     }
 
-    fn edited(&mut self, number: u64, bytes: &[u8], ended: bool, edit: &Edit) -> io::Result<()> {
+    fn edited(&mut self, plan: &Plan, line: &Line<'_>, edit: &Edit) -> io::Result<()> {
+        let Line { number, bytes, whole: ended, .. } = *line;
         for json in &edit.before {
             self.put(number, json)?;
         }
@@ -98,7 +105,8 @@ impl<'o> Output<'o> {
         if stays {
             self.line(number, bytes, true)?;
         }
-        for (at, object) in found.objects.iter().enumerate() {
+        for at in plan.order.within(number, found.objects.len()) {
+            let Some(object) = found.objects.get(at) else { continue };
             match edit.objects.get(&at) {
                 None if !stays => self.line(number, object.as_bytes(), true)?,
                 None | Some(Fate::Out) => {}
@@ -129,7 +137,8 @@ impl<'o> Output<'o> {
     fn line(&mut self, number: u64, bytes: &[u8], ended: bool) -> io::Result<()> {
         let renamed = self.rename.and_then(|rename| renamed(bytes, rename));
         let bytes = renamed.as_deref().unwrap_or(bytes);
-        let numbered = self.numbers.and_then(|from| self.renumbered(number >= from, bytes));
+        self.anew |= self.numbers.is_some_and(|from| number >= from);
+        let numbered = self.numbers.and_then(|_| self.renumbered(bytes));
         if numbered.is_some() && self.numbered.last() != Some(&number) {
             self.numbered.push(number);
         }
@@ -138,11 +147,11 @@ impl<'o> Output<'o> {
     }
 
     /// The line with the number that it should have; none when it has that.
-    fn renumbered(&mut self, anew: bool, bytes: &[u8]) -> Option<Vec<u8>> {
+    fn renumbered(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let json = std::str::from_utf8(bytes).ok()?;
         let (place, number) = codex::ordinal(json)?;
         let next = match self.last {
-            Some(last) if anew => last.saturating_add(1),
+            Some(last) if self.anew => last.saturating_add(1),
             _ => number,
         };
         self.last = Some(next);

@@ -68,6 +68,7 @@ impl Copy {
             &["torn-line", "torn-tail", "fused-line", "nul-run", "bad-utf8", "lone-surrogate"];
         const ROWS: &[&str] = &[
             "duplicate-record",
+            "out-of-order",
             "missing-parent",
             "cycle",
             "duplicate-result",

@@ -9,6 +9,7 @@ mod gemini;
 mod gemini_sends;
 mod members;
 mod order;
+mod out_of_order;
 mod packed;
 mod pi_opens;
 mod pi_writes;

@@ -195,6 +195,12 @@ impl Chain {
         self.nodes.contains_key(&key.0)
     }
 
+    /// Whether a call was made.
+    pub(super) fn knows_call(&self, id: &str) -> bool {
+        let makes = |open: &Response| open.reply.calls().any(|call| call.id == id);
+        self.calls.knows(id) || self.open.as_ref().is_some_and(makes)
+    }
+
     /// The record that a row became, or that is nearest above it. None: there is no such row.
     pub(super) fn record_of(&self, key: Key) -> Option<Option<Seq>> {
         self.nodes.get(&key.0).map(|entry| entry.node.seq())

@@ -3,17 +3,18 @@
 //! Responsible for: what each kind of row is in our terms, and facts. Must not: know where a record
 //! hangs; that is the chain's.
 
+use super::super::agent::Agent;
 use super::super::emitter::{Emitter, Meta};
 use super::super::input::ForeignError;
 use super::super::item::{Fact, Origin};
-use super::super::lines::{Lines, Object};
+use super::super::lines::{Lines, Object, Taken};
 use super::super::locate::Located;
 use super::super::mend::Mended;
 use super::super::view::pos;
 use super::chain::{Chain, Draft, MAIN, Parent, Reply, Step};
 use super::queue::Queue;
 use super::retold::Retold;
-use super::row::{Aside, Bare, CompactMetadata, Key, Row, Str};
+use super::row::{Aside, Bare, CompactMetadata, Content, Key, Row, Str};
 use super::say::{self, Said};
 use super::{agents, injected, unknown};
 use segno_model::Timestamp;
@@ -25,7 +26,9 @@ use serde_json::value::RawValue;
 pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
     let mut lines = Lines::open(&session.path)?;
     let mut reader = Reader::new(session);
-    lines.each_object("claude.row", out, |object, out| Ok(reader.take(object, out)))?;
+    lines.each_in_order(Agent::Claude, "claude.row", out, |object, out, may_wait| {
+        reader.take(object, may_wait, out)
+    })?;
     reader.finish(out);
     out.finish(&session.path, lines.bytes())
 }
@@ -69,15 +72,18 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Takes a row. False: it is no JSON, or a piece of a row.
-    fn take(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
+    /// Takes a row, if it is one: no JSON and pieces of rows are none.
+    fn take(&mut self, object: &Object<'_>, may_wait: bool, out: &mut Emitter<'_>) -> Taken {
         if let Some(kind) = plain_kind(object.json) {
-            return self.custom_row(kind, object, out);
+            return Taken::is_record(self.custom_row(kind, object, out));
         }
         let mended = Mended::default();
         if let Some(row) = mended.parse::<Row<'_>>(object.json) {
             if row.uuid.is_none() && row.session_id.is_none() && !is_aside(&row.kind) {
-                return false;
+                return Taken::Unknown;
+            }
+            if may_wait && self.is_early(&row) {
+                return Taken::Early;
             }
             self.facts(&row, object, out);
             let taken = match &row.uuid {
@@ -91,8 +97,30 @@ impl<'s> Reader<'s> {
                 mended.found(&object.origin, out);
                 self.custom_row("row", object, out);
             }
-            return taken;
+            return Taken::is_record(taken);
         }
+        Taken::is_record(self.bare(object, out))
+    }
+
+    /// Whether a row names another one, or a call, that was not read so far.
+    fn is_early(&self, row: &Row<'_>) -> bool {
+        if row.uuid.is_none() {
+            return false;
+        }
+        let parent = row.parent_uuid.as_ref().or(row.logical_parent_uuid.as_ref());
+        if parent.is_some_and(|parent| !self.chain.knows(Key::of(parent))) {
+            return true;
+        }
+        let Some(Content::Blocks(blocks)) = row.message.as_ref().map(|message| &message.content)
+        else {
+            return false;
+        };
+        let mut answered = blocks.iter().filter_map(|block| block.tool_use_id.as_deref());
+        answered.any(|call| !self.chain.knows_call(call))
+    }
+
+    /// A row whose fields have other shapes.
+    fn bare(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
         let bare = serde_json::from_str::<Bare<'_>>(object.json).ok();
         let Some(bare) = bare.filter(|bare| bare.uuid.is_some()) else { return false };
         let sentence = "The row's fields have shapes that this reader does not know.";

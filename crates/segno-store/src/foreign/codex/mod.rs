@@ -34,10 +34,11 @@ pub(crate) mod unpack;
 
 pub(crate) use item::SUMMARY;
 
+use super::agent::Agent;
 use super::emitter::Emitter;
 use super::input::{ForeignError, Head, first_whole_lines};
 use super::item::{Fact, Origin};
-use super::lines::Lines;
+use super::lines::{Lines, Taken};
 use super::live::Running;
 use super::locate::{Located, Roots};
 use segno_model::finding::Severity;
@@ -103,7 +104,12 @@ pub(super) fn read(session: &Located, out: &mut Emitter<'_>) -> Result<(), Forei
     }
     let mut lines = Lines::new(input, path);
     let mut thread = Thread::new(path);
-    lines.each_object("codex.unknown", out, |object, out| Ok(thread.row(object, out)))?;
+    lines.each_in_order(Agent::Codex, "codex.unknown", out, |object, out, may_wait| {
+        if may_wait && thread.is_early(object.json) {
+            return Taken::Early;
+        }
+        Taken::is_record(thread.row(object, out))
+    })?;
     thread.finish(out);
     if torn.get() {
         let at = Origin { offset: Some(lines.bytes()), ..Origin::default() };

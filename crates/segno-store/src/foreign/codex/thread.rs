@@ -105,6 +105,21 @@ impl Thread {
         self.turn = Turn::default();
     }
 
+    /// Whether a line is the output of a call that was not read so far. It is looked at as text: an output may be
+    /// long, and is parsed when it is read.
+    pub(super) fn is_early(&self, json: &str) -> bool {
+        let head = &json.as_bytes()[..json.len().min(300)];
+        let has = |text: &[u8]| memchr::memmem::find(head, text).is_some();
+        if !has(b"_output\"") || has(b"\"event_msg\"") {
+            return false;
+        }
+        let id = json.split_once("\"call_id\":\"").and_then(|(_, rest)| rest.split('"').next());
+        let is_known = |id: &str| {
+            self.calls.knows(id) || self.reply.as_ref().is_some_and(|reply| reply.makes(id))
+        };
+        id.is_some_and(|id| !is_known(id))
+    }
+
     /// Reads a line; false when it is no object.
     pub(super) fn row(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
         let Ok(row) = serde_json::from_str::<Row<'_>>(object.json) else { return false };

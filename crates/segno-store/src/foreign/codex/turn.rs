@@ -52,6 +52,12 @@ impl Reply {
         }
     }
 
+    /// Whether it makes a call under this id.
+    pub(super) fn makes(&self, id: &str) -> bool {
+        let is_it = |block: &AssistantBlock| matches!(block, AssistantBlock::ToolCall(call) if call.id == id);
+        self.content.iter().any(is_it)
+    }
+
     /// Notes an item that has no counterpart.
     pub(super) fn beside(&mut self, item: &RawValue) {
         self.pieces.push(RawPiece::beside(self.content.len(), item));

@@ -3,11 +3,12 @@
 //! Responsible for: what is remembered while reading, and everything that can be wrong with an entry's
 //! place. Must not: know what an entry says (that is in `entry` and `v4`).
 
+use super::super::agent::Agent;
 use super::super::calls::Calls;
 use super::super::emitter::{Emitter, Meta};
 use super::super::input::ForeignError;
 use super::super::item::{Fact, Origin};
-use super::super::lines::{Lines, Object};
+use super::super::lines::{Lines, Object, Taken};
 use super::super::mend::Mended;
 use super::edits::Edits;
 use super::entry::{At, Written, custom};
@@ -55,52 +56,67 @@ pub(super) struct Reader {
 pub(super) fn read(path: &Path, out: &mut Emitter<'_>) -> Result<(), ForeignError> {
     let mut lines = Lines::open(path)?;
     let mut reader = Reader::default();
-    lines.each_object("pi.unknown", out, |object, out| Ok(reader.line(object, out)))?;
+    lines.each_in_order(Agent::Pi, "pi.unknown", out, |object, out, may_wait| {
+        reader.line(object, may_wait, out)
+    })?;
     reader.finish(out);
     out.finish(path, lines.bytes())
 }
 
 impl Reader {
     /// Takes a line, or what is whole of one. In version 4 it may be several writes at once.
-    fn line(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
+    fn line(&mut self, object: &Object<'_>, may_wait: bool, out: &mut Emitter<'_>) -> Taken {
         let taken = if object.json.starts_with('[') {
             let Ok(writes) = serde_json::from_str::<Vec<&RawValue>>(object.json) else {
-                return false;
+                return Taken::Unknown;
             };
             if self.is_said_again(object, out) {
-                return true;
+                return Taken::Record;
             }
             let mut all = true;
             for write in writes {
                 let write = Object { json: write.get(), origin: object.origin.clone() };
-                all &= self.object(&write, out);
+                all &= matches!(self.object(&write, false, out), Taken::Record);
             }
-            all
+            Taken::is_record(all)
         } else {
-            self.object(object, out)
+            self.object(object, may_wait, out)
         };
         self.settle(out);
         taken
     }
 
-    fn object(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
+    fn object(&mut self, object: &Object<'_>, may_wait: bool, out: &mut Emitter<'_>) -> Taken {
         let mended = Mended::default();
         match mended.parse::<Row<'_>>(object.json) {
+            Some(row) if row.is_record() && may_wait && self.is_early(&row) => return Taken::Early,
             Some(row) if row.is_record() => {
                 let at = row.timestamp.0;
                 self.row(row, object, out);
                 let meta = Meta { at, origin: object.origin.clone(), ..Meta::default() };
                 mended.tell("pi.line", object.json, &meta, out);
             }
-            Some(_) => return false,
+            Some(_) => return Taken::Unknown,
             None => {
                 let row = Fields::of(object.json).map(|fields| fields.row());
-                let Some(row) = row.filter(Row::is_record) else { return false };
+                let Some(row) = row.filter(Row::is_record) else { return Taken::Unknown };
                 tell_unknown(&object.origin, out);
                 self.entry(row, object, out);
             }
         }
-        true
+        Taken::Record
+    }
+
+    /// Whether an entry names another one, or a call, that was not read so far. Version 4 numbers its lines.
+    fn is_early(&self, row: &Row<'_>) -> bool {
+        let hangs = match &row.parent_id {
+            Parent::Of(parent) => self.tree.known(parent).is_none(),
+            Parent::Unsaid => false,
+            Parent::Root => self.header.is_none() && row.what.as_deref() != Some("session"),
+        };
+        let message = row.message.as_ref().filter(|message| &*message.role == "toolResult");
+        let call = message.and_then(|message| message.tool_call_id.as_deref());
+        row.seq.is_none() && (hangs || call.is_some_and(|call| !self.calls.knows(call)))
     }
 
     /// Whether a line of version 4 stands in the file already.
