@@ -137,7 +137,7 @@ fn several_at_once_make_one_copy() {
     }
 }
 
-/// Covers: #47. Ids that are shown name the session that they are shown for, also where many began in the same moment, only some
+/// Ids that are shown name the session that they are shown for, also where many began in the same moment, only some
 /// of them are shown, and they are of several agents; `segno:` is said of ours.
 #[test]
 fn every_id_that_is_shown_names_its_session() {
