@@ -155,7 +155,7 @@ impl File {
         as_it_is()
     }
 
-    /// Lines of records that hang on themselves through others.
+    /// Lines of records that hang on themselves through others, of each circle the first: there it is cut.
     fn circles(&self, first: &ByHash<u64>) -> HashSet<u64> {
         let mut circles = HashSet::new();
         let mut seen: ByHash<u64> = ByHash::default();
@@ -176,13 +176,15 @@ impl File {
             if !closes {
                 continue;
             }
+            let mut opened = None;
             loop {
-                circles.extend(first.get(&at));
+                opened = opened.into_iter().chain(first.get(&at).copied()).min();
                 match self.parents.get(&at) {
                     Some(parent) if *parent != end => at = *parent,
                     _ => break,
                 }
             }
+            circles.extend(opened);
         }
         circles
     }
@@ -226,12 +228,17 @@ impl Run {
 
     /// The lines up to `end`, which wait for nothing.
     fn pass(&mut self, end: u64) {
-        let passed: Vec<u64> =
-            self.waiting.range(self.at + 1..end).map(|(line, _)| *line).collect();
-        for line in passed {
+        // One that comes may wait for another line of these.
+        while let Some(line) = self.next_awaited(end) {
             self.at = line;
             self.release(line);
         }
+    }
+
+    fn next_awaited(&self, end: u64) -> Option<u64> {
+        let start = self.at.saturating_add(1);
+        let mut awaited = self.waiting.range(start..end.max(start));
+        awaited.next().map(|(line, _)| *line)
     }
 
     /// What a line waits for.
