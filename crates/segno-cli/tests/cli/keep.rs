@@ -185,7 +185,7 @@ fn a_broken_copy_is_made_again_while_the_original_is_there() {
         assert_eq!(machine.run(&["keep", "--all"]).code, 0);
         let mut copies = Vec::new();
         each_file(&machine.place.home().join("kept/tree"), &mut |path| {
-            copies.push(path.to_owned())
+            copies.push(path.to_owned());
         });
         let whole: Vec<_> = copies.iter().map(|copy| fs::read(copy).unwrap()).collect();
         assert!(copies.len() > 2, "{copies:?}");
@@ -208,7 +208,7 @@ fn a_broken_copy_without_its_original_is_told_and_not_put_back() {
     let breaks: [(&str, Break); 3] = [
         ("is damaged", |copy| {
             let mut bytes = fs::read(copy).unwrap();
-            let at = bytes.iter().position(|byte| byte.is_ascii_lowercase()).unwrap();
+            let at = bytes.iter().position(u8::is_ascii_lowercase).unwrap();
             bytes[at] ^= 1;
             fs::write(copy, bytes).unwrap();
         }),
