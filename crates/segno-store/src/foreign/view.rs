@@ -13,9 +13,11 @@ use super::state::is_state;
 use segno_model::context::{self, Context};
 use segno_model::finding::Finding;
 use segno_model::record::{
-    AssistantBlock, AssistantMessage, Compaction, Message, ToolCall, ToolMessage, UserMessage,
+    AssistantBlock, AssistantMessage, Compaction, Custom, Message, ToolCall, ToolMessage,
+    UserMessage,
 };
 use segno_model::{Body, Pos, Record, Seq};
+use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -38,7 +40,7 @@ impl View {
     /// # Errors
     /// As [`super::read`].
     pub fn transcript(session: &Located) -> Result<Self, ForeignError> {
-        Self::of(session, |_| true)
+        Self::of(session, Some)
     }
 
     /// Everything that a conversion looks at: the same without what is kept as its agent wrote it and is no part of
@@ -47,22 +49,27 @@ impl View {
     /// # Errors
     /// As [`super::read`].
     pub fn to_convert(session: &Located) -> Result<Self, ForeignError> {
-        Self::of(session, |record| {
-            record.is_node() || !matches!(record.body(), Body::Custom(_)) || is_state(record)
+        Self::of(session, |read| match read.record.body() {
+            Body::Custom(_) if !read.record.is_node() => is_state(&read.record).then(|| {
+                // That there is one is all that is told of it.
+                ForeignRecord { record: read.record.reduced(without_data), ..read }
+            }),
+            _ => Some(read),
         })
     }
 
-    fn of(session: &Located, takes: impl Fn(&Record) -> bool) -> Result<Self, ForeignError> {
+    fn of(
+        session: &Located,
+        keep: impl Fn(ForeignRecord) -> Option<ForeignRecord>,
+    ) -> Result<Self, ForeignError> {
         let mut view = Self::default();
         let mut last = None;
         super::read(session, &mut |item| {
             view.note(&mut last, &item);
             match item {
                 // The first one tells when it began.
-                Item::Record(record) if view.records.is_empty() || takes(&record.record) => {
-                    view.records.push(record);
-                }
-                Item::Record(_) => {}
+                Item::Record(record) if view.records.is_empty() => view.records.push(record),
+                Item::Record(record) => view.records.extend(keep(record)),
                 Item::Fact(fact) => view.facts.take(fact),
                 Item::Finding(finding) => view.findings.push(finding),
             }
@@ -137,6 +144,14 @@ impl View {
             *last = Some(record.record.seq());
             self.facts.node();
         }
+    }
+}
+
+/// What a record is, without what an agent or an extension keeps in it.
+fn without_data(body: Body) -> Body {
+    match body {
+        Body::Custom(custom) => Body::Custom(Custom { data: RawValue::NULL.to_owned(), ..custom }),
+        other => other,
     }
 }
 

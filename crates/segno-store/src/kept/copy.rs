@@ -66,11 +66,7 @@ pub(super) fn look<D: Disk>(
     let meta = file.meta().map_err(|e| store_error("looking at", original, e))?;
     let stamp = (meta.len, meta.modified_ns, meta.id.ino);
     let unchanged = known.is_some_and(|known| {
-        // What was kept without a checksum gets one.
-        known.stamp == Some(stamp)
-            && known.sha256.is_some()
-            && disk.meta(copy).is_ok_and(|copy| copy.len == known.bytes)
-            && (depth == Depth::Length || sound::flaw(disk, copy, Some(known), depth).is_none())
+        known.stamp == Some(stamp) && sound::is_as_kept(disk, copy, known, depth)
     });
     if unchanged {
         return Ok(Look::Unchanged);

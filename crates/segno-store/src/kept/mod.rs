@@ -303,12 +303,8 @@ impl<D: Disk> Keeper<D> {
         let Some(copy) = mirrored(original).map(|below| self.place.tree().join(below)) else {
             return false;
         };
-        let known = self.index.file(original).filter(|known| known.sha256.is_some());
-        known.is_some_and(|known| {
-            let len = self.disk.meta(&copy).map(|meta| meta.len);
-            len.is_ok_and(|len| len == known.bytes)
-                && sound::flaw(&self.disk, &copy, Some(known), self.depth).is_none()
-        })
+        let known = self.index.file(original);
+        known.is_some_and(|known| sound::is_as_kept(&self.disk, &copy, known, self.depth))
     }
 
     /// Where the rows of a session of a database are kept, whether they are or not.

@@ -83,14 +83,16 @@ impl<D: Disk> FileStore<D> {
     }
 }
 
+/// Whether a copy is what it was when it was kept, and nothing more. What was kept without a checksum is to get one.
+pub(super) fn is_as_kept<D: Disk>(disk: &D, copy: &Path, known: &KeptFile, depth: Depth) -> bool {
+    known.sha256.is_some()
+        && disk.meta(copy).is_ok_and(|copy| copy.len == known.bytes)
+        && flaw(disk, copy, Some(known), depth).is_none()
+}
+
 /// What is the matter with a copy; what stands behind the bytes that are known was appended by a run that was
 /// killed.
-pub(super) fn flaw<D: Disk>(
-    disk: &D,
-    copy: &Path,
-    known: Option<&KeptFile>,
-    depth: Depth,
-) -> Option<Flaw> {
+fn flaw<D: Disk>(disk: &D, copy: &Path, known: Option<&KeptFile>, depth: Depth) -> Option<Flaw> {
     let bytes = match disk.meta(copy) {
         Ok(meta) => meta.len,
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
