@@ -8,14 +8,15 @@ use super::agent::Agent;
 use super::emitter::Emitter;
 use super::input::{self, ForeignError};
 use super::item::Origin;
-use super::order::{Moved, Order};
+use super::order::{Moved, Order, Spot};
 use segno_model::finding::Severity;
 use segno_model::line::readable_json;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,20 +40,24 @@ pub(crate) struct Lines<R> {
     offset: u64,
     number: u64,
     ended: bool,
-    /// The order in which lines are handed out, where that is not the one in which they stand.
+    /// The order in which records are handed out, where that is not the one in which they stand.
     order: Arc<Order>,
-    /// Lines that wait for later ones.
+    /// Lines of which something is still to come.
     held: BTreeMap<u64, Held>,
-    /// Those that come next, the last of them first.
-    next: Vec<u64>,
-    /// The one that was handed out.
-    out: Option<Held>,
+    /// Pieces that come next, the last of them first.
+    next: Vec<(u64, Range<usize>)>,
+    /// The held line of which the last piece is out.
+    done: Option<u64>,
 }
 
-/// A line that waits.
+/// A line that does not come in one piece, or not where it stands.
 struct Held {
     offset: u64,
     bytes: Vec<u8>,
+    /// Objects that were not handed out so far.
+    left: Vec<usize>,
+    /// Whether something of it was handed out.
+    is_begun: bool,
 }
 
 /// Where a line stands in the buffer.
@@ -81,7 +86,7 @@ impl Taken {
     }
 }
 
-/// One line, without its end.
+/// One line, without its end, or a piece of it.
 pub(crate) struct Line<'a> {
     pub(crate) number: u64,
     pub(crate) offset: u64,
@@ -90,7 +95,23 @@ pub(crate) struct Line<'a> {
     pub(crate) whole: bool,
     /// How long it is, when it was too long to be kept.
     pub(crate) oversize: Option<u64>,
+    /// Those of its objects that come now; none: all.
+    piece: Option<Range<usize>>,
+    /// Whether nothing of it came before.
+    pub(crate) is_first: bool,
+    /// Whether nothing of it comes later.
+    is_last: bool,
 }
+
+/// How much of a line was a record, and how many bytes were none.
+#[derive(Default)]
+struct Tally {
+    read: usize,
+    lost: usize,
+}
+
+/// What takes objects.
+type Take<'t> = &'t mut dyn FnMut(&Object<'_>, &mut Emitter<'_>) -> Result<Taken, ForeignError>;
 
 /// One JSON object of a line, not yet parsed.
 pub(super) struct Object<'a> {
@@ -125,11 +146,11 @@ impl<R: Read> Lines<R> {
             order: Arc::default(),
             held: BTreeMap::new(),
             next: Vec::new(),
-            out: None,
+            done: None,
         }
     }
 
-    /// The same lines in another order.
+    /// The same records in another order.
     pub(crate) fn in_order(self, order: Arc<Order>) -> Self {
         Self { order, ..self }
     }
@@ -155,7 +176,7 @@ impl<R: Read> Lines<R> {
             let mut take = |object: &Object<'_>, out: &mut Emitter<'_>| {
                 take(object, out).map(Taken::is_record)
             };
-            line.objects(&text, kind, out, &mut take)?;
+            line.objects(&text, kind, out, &mut take, &mut Tally::default())?;
         }
         Ok(())
     }
@@ -171,65 +192,106 @@ impl<R: Read> Lines<R> {
     ) -> Result<(), ForeignError> {
         let (mut may_wait, path) = (true, self.path.clone());
         let mut order = Arc::<Order>::default();
+        let mut tallies: HashMap<u64, Tally> = HashMap::new();
         while !out.is_stopped() {
             let Some(line) = self.next_raw()? else { break };
             let Some(text) = line.text(out) else { continue };
-            let mut asked = |object: &Object<'_>, out: &mut Emitter<'_>| {
-                Ok(take(object, out, may_wait && object.json.len() == text.len()))
-            };
-            if !line.objects(&text, kind, out, &mut asked)? {
-                line.tell_moved(&order, out);
+            let mut tally = tallies.remove(&line.number).unwrap_or_default();
+            let mut asked =
+                |object: &Object<'_>, out: &mut Emitter<'_>| Ok(take(object, out, may_wait));
+            let left = line.objects(&text, kind, out, &mut asked, &mut tally)?;
+            line.tell_moved(&order, out);
+            let (number, offset) = (line.number, line.offset);
+            if let Some(left) = left {
+                may_wait = false;
+                order =
+                    Arc::new(Order::of(&path, agent, Spot { line: number, object: left.start })?);
+                let (bytes, left) = (text.into_owned().into_bytes(), left.collect());
+                self.order = Arc::clone(&order);
+                self.hold(number, Held { offset, bytes, left, is_begun: true });
+            } else if line.is_last {
                 continue;
             }
-            may_wait = false;
-            let (number, offset) = (line.number, line.offset);
-            order = Arc::new(Order::of(&path, agent, number)?);
-            if order.is_held(number) {
-                let bytes = text.into_owned().into_bytes();
-                self.held.insert(number, Held { offset, bytes });
-            } else {
-                let mut again =
-                    |object: &Object<'_>, out: &mut Emitter<'_>| Ok(take(object, out, false));
-                line.objects(&text, kind, out, &mut again)?;
-                line.tell_moved(&order, out);
-                self.next.extend(order.behind(number).iter().rev());
-            }
-            self.order = Arc::clone(&order);
+            tallies.insert(number, tally);
         }
         Ok(())
     }
 
-    /// The next line as it stands there.
+    /// The next line as it stands there, or what comes next of one that does not come in one piece.
     pub(crate) fn next_raw(&mut self) -> Result<Option<Line<'_>>, ForeignError> {
-        self.out = None;
+        if let Some(done) = self.done.take() {
+            self.held.remove(&done);
+        }
         loop {
-            if let Some(number) = self.next.pop() {
-                self.next.extend(self.order.behind(number).iter().rev());
-                let Some(held) = self.held.remove(&number) else { continue };
-                let Held { offset, bytes } = self.out.insert(held);
-                let (offset, whole, oversize) = (*offset, true, None);
-                return Ok(Some(Line { number, offset, bytes, whole, oversize }));
+            if let Some((number, piece)) = self.next.pop() {
+                if self.held.contains_key(&number) {
+                    return Ok(self.piece(number, piece));
+                }
+                continue;
             }
             let Some(Cut { offset, from, len, whole, oversize }) = self.next_cut()? else {
                 // The file is another one by now.
-                self.next.extend(self.held.keys().rev());
+                let left = self.held.iter().rev().flat_map(|(&number, held)| {
+                    held.left.iter().rev().map(move |&object| (number, object..object + 1))
+                });
+                self.next.extend(left);
                 if self.next.is_empty() {
                     return Ok(None);
                 }
                 continue;
             };
             let (number, bytes) = (self.number, from..from + len);
-            if self.order.is_held(number) && oversize.is_none() {
-                let bytes = self.buffer[bytes].to_vec();
-                self.held.insert(number, Held { offset, bytes });
+            if let Some(count) = self.order.apart(number).filter(|_| oversize.is_none()) {
+                let (bytes, left) = (self.buffer[bytes].to_vec(), (0..count).collect());
+                self.hold(number, Held { offset, bytes, left, is_begun: false });
                 continue;
             }
-            let behind = self.order.behind(number);
-            self.next.extend(behind.iter().rev());
+            let has_more = self.follow(Spot { line: number, object: 0 });
             // What comes behind the last line begins on one of its own.
-            let whole = whole || !behind.is_empty();
-            return Ok(Some(Line { number, offset, bytes: &self.buffer[bytes], whole, oversize }));
+            let (bytes, whole) = (&self.buffer[bytes], whole || has_more);
+            let (piece, is_first, is_last) = (None, true, true);
+            return Ok(Some(Line {
+                number,
+                offset,
+                bytes,
+                whole,
+                oversize,
+                piece,
+                is_first,
+                is_last,
+            }));
         }
+    }
+
+    /// Keeps a line of which something comes later, and has come next what comes where it stands.
+    fn hold(&mut self, number: u64, held: Held) {
+        let objects = held.left.first().map_or(0..0, |&first| first..first + held.left.len());
+        let pieces = self.order.pieces(number, objects);
+        self.next.extend(pieces.into_iter().rev().map(|piece| (number, piece)));
+        self.held.insert(number, held);
+    }
+
+    /// Has come next what waited for a record; whether something did.
+    fn follow(&mut self, spot: Spot) -> bool {
+        let behind = self.order.behind(spot);
+        let pieces = behind.iter().rev().map(|spot| (spot.line, spot.object..spot.object + 1));
+        self.next.extend(pieces);
+        !behind.is_empty()
+    }
+
+    /// Some of the objects of a held line.
+    fn piece(&mut self, number: u64, piece: Range<usize>) -> Option<Line<'_>> {
+        if let Some(object) = piece.end.checked_sub(1) {
+            self.follow(Spot { line: number, object });
+        }
+        let held = self.held.get_mut(&number)?;
+        held.left.retain(|object| !piece.contains(object));
+        let is_first = !std::mem::replace(&mut held.is_begun, true);
+        let is_last = held.left.is_empty();
+        self.done = is_last.then_some(number);
+        let (offset, whole, oversize, piece) = (held.offset, true, None, Some(piece));
+        let bytes = &held.bytes;
+        Some(Line { number, offset, bytes, whole, oversize, piece, is_first, is_last })
     }
 
     /// The next line of the file.
@@ -285,56 +347,75 @@ impl<R: Read> Lines<R> {
 }
 
 impl Line<'_> {
-    /// Hands every object of the line to `take`. True: its only one comes early, and nothing was done.
+    /// Whether an object of the line comes now.
+    pub(crate) fn has(&self, object: usize) -> bool {
+        self.piece.as_ref().is_none_or(|piece| piece.contains(&object))
+    }
+
+    /// Hands every object of the line that comes now to `take`, but for those from one on that comes early.
     fn objects(
         &self,
         text: &str,
         kind: &str,
         out: &mut Emitter<'_>,
-        take: &mut dyn FnMut(&Object<'_>, &mut Emitter<'_>) -> Result<Taken, ForeignError>,
-    ) -> Result<bool, ForeignError> {
-        if looks_whole(text) {
+        take: Take<'_>,
+        tally: &mut Tally,
+    ) -> Result<Option<Range<usize>>, ForeignError> {
+        if looks_whole(text) && self.has(0) {
             match take(&Object { json: text, origin: self.origin() }, out)? {
-                Taken::Record => return Ok(false),
-                Taken::Early => return Ok(true),
+                Taken::Record => return Ok(None),
+                Taken::Early => return Ok(Some(0..whole_objects(text).0.len().max(1))),
                 Taken::Unknown => {}
             }
         }
-        let (objects, mut lost) = whole_objects(text);
-        if lost == 0 && objects.len() > 1 {
-            self.tell_fused(out);
-        }
-        let (is_broken, mut read) = (lost > 0, 0);
-        for json in objects {
-            let object = Object { json, origin: self.origin() };
-            if matches!(take(&object, out)?, Taken::Record) {
-                read += 1;
-            } else if is_broken {
-                lost += json.len();
-            } else {
-                unknown_shape(kind, object.json, &object.origin, out);
+        let (objects, lost) = whole_objects(text);
+        let is_broken = lost > 0;
+        if self.is_first {
+            tally.lost = lost;
+            if !is_broken && objects.len() > 1 {
+                self.tell_fused(out);
             }
         }
-        if is_broken {
-            self.tell_broken(read, lost, out);
+        for (at, json) in objects.iter().enumerate().filter(|(at, _)| self.has(*at)) {
+            let object = Object { json, origin: self.origin() };
+            match take(&object, out)? {
+                Taken::Record => tally.read += 1,
+                Taken::Early => return Ok(Some(at..objects.len())),
+                Taken::Unknown if is_broken => tally.lost += json.len(),
+                Taken::Unknown => unknown_shape(kind, object.json, &object.origin, out),
+            }
         }
-        Ok(false)
+        if is_broken && self.is_last {
+            self.tell_broken(tally.read, tally.lost, out);
+        }
+        Ok(None)
     }
 
-    /// Tells that the line was read elsewhere than where it stands.
+    /// Tells what of the line was read elsewhere than where it stands.
     fn tell_moved(&self, order: &Order, out: &mut Emitter<'_>) {
-        let (sentence, done) = match order.moved().get(&self.number) {
-            None => return,
-            Some(Moved::Behind(line)) => (
-                "The record stands before what it hangs on.",
-                format!("It was read behind line {line}."),
-            ),
-            Some(Moved::Before(line)) => (
-                "The record stands behind what hangs on it.",
-                format!("It was read before line {line}."),
-            ),
-        };
-        out.found("out-of-order", Severity::Warning, &self.origin(), sentence, &done);
+        let moved =
+            order.moved(self.number, 0..=usize::MAX).filter(|(object, _)| self.has(*object));
+        for (_, moved) in moved {
+            let (sentence, done) = match moved {
+                Moved::Behind(line) if line == self.number => (
+                    "The record stands before what it hangs on, on one line with it.",
+                    "It was read behind it.".to_owned(),
+                ),
+                Moved::Before(line) if line == self.number => (
+                    "The record stands behind what hangs on it, on one line with it.",
+                    "It was read before it.".to_owned(),
+                ),
+                Moved::Behind(line) => (
+                    "The record stands before what it hangs on.",
+                    format!("It was read behind line {line}."),
+                ),
+                Moved::Before(line) => (
+                    "The record stands behind what hangs on it.",
+                    format!("It was read before line {line}."),
+                ),
+            };
+            out.found("out-of-order", Severity::Warning, &self.origin(), sentence, &done);
+        }
     }
 
     fn origin(&self) -> Origin {
@@ -342,7 +423,7 @@ impl Line<'_> {
     }
 
     /// The line as text that a JSON parser can take; none when there is nothing in it. NUL runs, broken
-    /// UTF-8 and halves of surrogate pairs are told.
+    /// UTF-8 and halves of surrogate pairs are told, once for a line.
     fn text(&self, out: &mut Emitter<'_>) -> Option<Cow<'_, str>> {
         let at = self.origin();
         if let Some(bytes) = self.oversize {
@@ -353,6 +434,9 @@ impl Line<'_> {
         let mut bytes = self.bytes;
         if self.number == 1 {
             bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+        }
+        if !self.is_first {
+            return Some(readable_json(without_nuls(bytes).trim_ascii()));
         }
         readable(bytes, &at, out)
     }

@@ -1,6 +1,6 @@
-//! Lines that stand before what they hang on.
+//! Records that stand before what they hang on.
 //!
-//! Responsible for: in which order the lines of a file have to be taken so that each comes behind the record and
+//! Responsible for: in which order the records of a file have to be taken so that each comes behind the record and
 //! the call that it names, where those stand in the file at all. Agents look these up in the whole file. Must not:
 //! hold lines, or change an order for any other reason.
 
@@ -12,41 +12,51 @@ use super::outline::ByHash;
 use links::{Links, links};
 use segno_model::line::readable_json;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::{Bound, Range, RangeInclusive};
 use std::path::Path;
 
 mod links;
 
-/// How many bytes of lines may wait at once.
+/// How many bytes of records may wait at once.
 const MOST_WAITING: u64 = 32 << 20;
 
-/// How often lines that wait for each other are let go.
-const TRIES: usize = 4;
+/// How often records that wait for each other are let go.
+const TRIES: usize = 16;
+
+/// Where an object stands. A line that is as it was written holds one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Spot {
+    /// The line, counted from 1.
+    pub(crate) line: u64,
+    /// Which of its objects, counted from 0.
+    pub(crate) object: usize,
+}
 
 /// What is out of order in a file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Order {
-    /// Lines that wait.
-    held: HashSet<u64>,
-    /// By the line that they waited for: those that come right behind it.
-    behind: HashMap<u64, Vec<u64>>,
-    /// The fewest lines that have to move, and where they go.
-    moved: BTreeMap<u64, Moved>,
-    /// The order of the objects of one line, where it is not the one in which they stand.
-    within: HashMap<u64, Vec<usize>>,
+    /// Records that wait.
+    held: HashSet<Spot>,
+    /// By the record that they waited for: those that come right behind it.
+    behind: HashMap<Spot, Vec<Spot>>,
+    /// The fewest records that have to move, and where they go.
+    moved: BTreeMap<Spot, Moved>,
+    /// Lines that do not come in one piece or not where they stand, and how many objects they hold.
+    apart: HashMap<u64, usize>,
 }
 
-/// Where a line goes.
+/// Where a record goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// It stands before what it hangs on: behind this line.
+    /// It stands before what it hangs on: behind something of this line.
     Behind(u64),
-    /// It stands behind what hangs on it: before this line.
+    /// It stands behind what hangs on it: before something of this line.
     Before(u64),
 }
 
 impl Order {
-    /// The order of a file's lines from line `from` on; those before it are past.
-    pub(crate) fn of(path: &Path, agent: Agent, from: u64) -> Result<Self, ForeignError> {
+    /// The order of a file's records from one on; those before it are past.
+    pub(crate) fn of(path: &Path, agent: Agent, from: Spot) -> Result<Self, ForeignError> {
         let (input, _) = unpack::open(path).map_err(|e| ForeignError::io(path, e))?;
         let mut lines = Lines::new(input, path);
         let mut file = File { from, ..File::default() };
@@ -62,199 +72,229 @@ impl Order {
         Ok(file.order())
     }
 
-    /// Whether a line waits for a later one.
-    pub(crate) fn is_held(&self, line: u64) -> bool {
-        self.held.contains(&line)
+    /// How many objects a line holds that does not come in one piece or not where it stands.
+    pub(crate) fn apart(&self, line: u64) -> Option<usize> {
+        self.apart.get(&line).copied()
     }
 
-    /// The lines that waited for this one, in their order.
-    pub(crate) fn behind(&self, line: u64) -> &[u64] {
-        self.behind.get(&line).map_or(&[], Vec::as_slice)
+    /// Those of a line's objects that come where it stands, in pieces between which others come.
+    pub(crate) fn pieces(&self, line: u64, objects: Range<usize>) -> Vec<Range<usize>> {
+        let mut pieces: Vec<Range<usize>> = Vec::new();
+        let mut goes_on = false;
+        for object in objects {
+            let spot = Spot { line, object };
+            if self.held.contains(&spot) {
+                goes_on = false;
+                continue;
+            }
+            match pieces.last_mut().filter(|_| goes_on) {
+                Some(piece) => piece.end = object + 1,
+                None => pieces.push(object..object + 1),
+            }
+            goes_on = self.behind(spot).is_empty();
+        }
+        pieces
     }
 
-    /// The places of a line's objects, in the order in which they come.
-    pub(crate) fn within(&self, line: u64, objects: usize) -> Vec<usize> {
-        let own = self.within.get(&line).filter(|own| own.len() == objects);
-        own.cloned().unwrap_or_else(|| (0..objects).collect())
+    /// The records that waited for this one, in their order.
+    pub(crate) fn behind(&self, spot: Spot) -> &[Spot] {
+        self.behind.get(&spot).map_or(&[], Vec::as_slice)
     }
 
-    /// The lines that move.
-    pub(crate) fn moved(&self) -> &BTreeMap<u64, Moved> {
-        &self.moved
+    /// Those of a line's objects that move, and where they go.
+    pub(crate) fn moved(
+        &self,
+        line: u64,
+        objects: RangeInclusive<usize>,
+    ) -> impl Iterator<Item = (usize, Moved)> {
+        let spot = |object| Spot { line, object };
+        let moved = self.moved.range(spot(*objects.start())..=spot(*objects.end()));
+        moved.map(|(spot, moved)| (spot.object, *moved))
     }
 }
 
-/// A line that names others.
+/// A record that names others.
 struct Row {
-    line: u64,
+    spot: Spot,
     bytes: u64,
     needs: Vec<u64>,
 }
 
-/// A file whose lines were looked at.
+/// A file whose records were looked at.
 #[derive(Default)]
 struct File {
-    from: u64,
+    from: Spot,
     lines: u64,
+    /// Lines that hold more than one object.
+    fused: HashMap<u64, usize>,
     /// Where a record or a call stands first.
-    first: ByHash<u64>,
+    first: ByHash<Spot>,
     /// What records hang on.
     parents: ByHash<u64>,
     rows: Vec<Row>,
-    within: HashMap<u64, Vec<usize>>,
 }
 
 impl File {
     fn take(&mut self, line: u64, objects: &[Links], bytes: u64) {
-        for links in objects {
+        let count = objects.len();
+        if count > 1 {
+            self.fused.insert(line, count);
+        }
+        for (object, links) in objects.iter().enumerate() {
+            let spot = Spot { line, object };
             for own in links.own() {
-                self.first.entry(own).or_insert(line);
+                self.first.entry(own).or_insert(spot);
             }
             if let Some((id, Some(parent))) = links.record {
                 self.parents.entry(id).or_insert(parent);
             }
-        }
-        let needs: Vec<u64> = objects.iter().flat_map(Links::needs).collect();
-        if !needs.is_empty() {
-            self.rows.push(Row { line, bytes, needs });
-        }
-        let within = within(objects);
-        if !within.is_sorted() {
-            self.within.insert(line, within);
+            let needs: Vec<u64> = links.needs().collect();
+            if !needs.is_empty() {
+                self.rows.push(Row { spot, bytes: bytes / count as u64, needs });
+            }
         }
     }
 
-    fn order(mut self) -> Order {
-        let (first, from) = (std::mem::take(&mut self.first), self.from);
-        let within = std::mem::take(&mut self.within);
-        let as_it_is = || Order { within: within.clone(), ..Order::default() };
+    fn order(self) -> Order {
         let is_ahead = |row: &Row| {
-            row.needs.iter().any(|need| first.get(need).is_some_and(|line| *line > row.line))
+            row.needs.iter().any(|need| self.first.get(need).is_some_and(|spot| *spot > row.spot))
         };
-        if !self.rows.iter().any(|row| row.line >= from && is_ahead(row)) {
-            return as_it_is();
+        if !self.rows.iter().any(|row| row.spot >= self.from && is_ahead(row)) {
+            return Order::default();
         }
-        let circles = self.circles(&first);
-        for row in &mut self.rows {
-            let needs = row.needs.iter().filter_map(|need| first.get(need).copied());
-            row.needs = needs.filter(|line| *line != row.line).collect();
-        }
-        let mut free: HashSet<u64> = circles;
+        let mut free: HashSet<Spot> = self.circles();
+        let waits: Vec<Wait> = self.rows.iter().map(|row| self.wait(row)).collect();
         for _ in 0..TRIES {
-            let mut run = Run { from, ..Run::default() };
-            run.all(&self.rows, &free);
+            let mut run = Run { from: self.from, ..Run::default() };
+            run.all(&waits, &free);
             if run.most > MOST_WAITING {
                 break;
             }
             if run.held.is_empty() {
-                return Order { within, ..run.order(self.lines) };
+                return run.order(self.lines, &self.fused);
             }
-            // They wait for each other.
-            free.extend(run.held.keys());
+            free.extend(run.closed());
         }
-        as_it_is()
+        Order::default()
     }
 
-    /// Lines of records that hang on themselves through others, of each circle the first: there it is cut.
-    fn circles(&self, first: &ByHash<u64>) -> HashSet<u64> {
-        let mut circles = HashSet::new();
-        let mut seen: ByHash<u64> = ByHash::default();
-        for (&start, walk) in self.parents.keys().zip(1_u64..) {
-            let mut at = start;
-            let closes = loop {
-                match seen.insert(at, walk) {
-                    Some(before) if before == walk => break true,
-                    Some(_) => break false,
-                    None => {}
-                }
-                match self.parents.get(&at) {
-                    Some(parent) => at = *parent,
-                    None => break false,
-                }
-            };
-            let end = at;
-            if !closes {
-                continue;
-            }
-            let mut opened = None;
-            loop {
-                opened = opened.into_iter().chain(first.get(&at).copied()).min();
-                match self.parents.get(&at) {
-                    Some(parent) if *parent != end => at = *parent,
-                    _ => break,
-                }
-            }
-            circles.extend(opened);
-        }
-        circles
+    /// A row with what it waits for.
+    fn wait(&self, row: &Row) -> Wait {
+        let needs = row.needs.iter().filter_map(|need| self.first.get(need).copied());
+        let needs = needs.filter(|spot| *spot != row.spot).collect();
+        Wait { spot: row.spot, bytes: row.bytes, needs }
+    }
+
+    /// Records that hang on themselves through others, of each circle the first: there it is cut.
+    fn circles(&self) -> HashSet<Spot> {
+        let place = |id: &u64| self.first.get(id).copied();
+        let next = |id: &u64| self.parents.get(id).copied();
+        circles(self.parents.keys().copied(), next)
+            .iter()
+            .filter_map(|ids| ids.iter().filter_map(place).min())
+            .collect()
     }
 }
 
-/// Lines on their way.
+/// A record, and where those stand that it comes behind.
+struct Wait {
+    spot: Spot,
+    bytes: u64,
+    needs: Vec<Spot>,
+}
+
+/// The circles in which one leads to the next.
+fn circles<T: Copy + Eq + std::hash::Hash>(
+    all: impl Iterator<Item = T>,
+    next: impl Fn(&T) -> Option<T>,
+) -> Vec<Vec<T>> {
+    let mut circles = Vec::new();
+    let mut seen: HashMap<T, u64> = HashMap::new();
+    for (start, walk) in all.zip(1_u64..) {
+        let mut at = Some(start);
+        while let Some(own) = at {
+            match seen.insert(own, walk) {
+                Some(before) if before == walk => {
+                    let round =
+                        std::iter::successors(next(&own), |one| next(one).filter(|_| *one != own));
+                    circles.push(round.collect());
+                    break;
+                }
+                Some(_) => break,
+                None => at = next(&own),
+            }
+        }
+    }
+    circles
+}
+
+/// Records on their way.
 #[derive(Default)]
 struct Run {
-    from: u64,
-    /// The last line that was come to.
-    at: u64,
-    /// Lines that wait, and how long they are.
-    held: HashMap<u64, u64>,
-    waiting: BTreeMap<u64, Vec<(u64, Vec<u64>)>>,
-    waits: HashSet<u64>,
-    behind: HashMap<u64, Vec<u64>>,
+    from: Spot,
+    /// The last record that was come to.
+    at: Spot,
+    /// Records that wait, and how long they are.
+    held: HashMap<Spot, u64>,
+    waiting: BTreeMap<Spot, Vec<(Spot, Vec<Spot>)>>,
+    waits: HashSet<Spot>,
+    behind: HashMap<Spot, Vec<Spot>>,
     bytes: u64,
     most: u64,
 }
 
 impl Run {
-    fn all(&mut self, rows: &[Row], free: &HashSet<u64>) {
+    fn all(&mut self, rows: &[Wait], free: &HashSet<Spot>) {
         let from = self.from;
-        for row in rows.iter().filter(|row| row.line >= from) {
-            self.pass(row.line);
-            self.at = row.line;
-            let is_free = free.contains(&row.line);
+        for row in rows.iter().filter(|row| row.spot >= from) {
+            self.pass(row.spot);
+            self.at = row.spot;
+            let is_free = free.contains(&row.spot);
             match self.unmet(&row.needs).filter(|_| !is_free) {
                 Some(need) => {
                     self.bytes += row.bytes;
                     self.most = self.most.max(self.bytes);
-                    self.held.insert(row.line, row.bytes);
-                    self.waits.insert(row.line);
-                    self.waiting.entry(need).or_default().push((row.line, row.needs.clone()));
+                    self.held.insert(row.spot, row.bytes);
+                    self.waits.insert(row.spot);
+                    self.waiting.entry(need).or_default().push((row.spot, row.needs.clone()));
                 }
-                None => self.release(row.line),
+                None => self.release(row.spot),
             }
         }
-        self.pass(u64::MAX);
+        self.pass(Spot { line: u64::MAX, object: usize::MAX });
     }
 
-    /// The lines up to `end`, which wait for nothing.
-    fn pass(&mut self, end: u64) {
-        // One that comes may wait for another line of these.
-        while let Some(line) = self.next_awaited(end) {
-            self.at = line;
-            self.release(line);
+    /// The records up to `end`, which wait for nothing.
+    fn pass(&mut self, end: Spot) {
+        // One that comes may wait for another one of these.
+        while let Some(spot) = self.next_awaited(end) {
+            self.at = spot;
+            self.release(spot);
         }
     }
 
-    fn next_awaited(&self, end: u64) -> Option<u64> {
-        let start = self.at.saturating_add(1);
-        let mut awaited = self.waiting.range(start..end.max(start));
-        awaited.next().map(|(line, _)| *line)
+    fn next_awaited(&self, end: Spot) -> Option<Spot> {
+        if self.at >= end {
+            return None;
+        }
+        let mut awaited = self.waiting.range((Bound::Excluded(self.at), Bound::Excluded(end)));
+        awaited.next().map(|(spot, _)| *spot)
     }
 
-    /// What a line waits for.
-    fn unmet(&self, needs: &[u64]) -> Option<u64> {
+    /// What a record waits for.
+    fn unmet(&self, needs: &[Spot]) -> Option<Spot> {
         let is_past =
-            |line: u64| line < self.from || line <= self.at && !self.held.contains_key(&line);
-        needs.iter().copied().find(|line| !is_past(*line))
+            |spot: Spot| spot < self.from || spot <= self.at && !self.held.contains_key(&spot);
+        needs.iter().copied().find(|spot| !is_past(*spot))
     }
 
-    /// A line is out: those that waited for it come, each with what waited for it.
-    fn release(&mut self, line: u64) {
-        let mut out = vec![line];
-        while let Some(line) = out.pop() {
-            self.bytes -= self.held.remove(&line).unwrap_or(0);
+    /// A record is out: those that waited for it come, each with what waited for it.
+    fn release(&mut self, spot: Spot) {
+        let mut out = vec![spot];
+        while let Some(spot) = out.pop() {
+            self.bytes -= self.held.remove(&spot).unwrap_or(0);
             let mut next = Vec::new();
-            for (waiter, needs) in self.waiting.remove(&line).unwrap_or_default() {
+            for (waiter, needs) in self.waiting.remove(&spot).unwrap_or_default() {
                 match self.unmet(&needs) {
                     Some(need) => self.waiting.entry(need).or_default().push((waiter, needs)),
                     None => next.push(waiter),
@@ -262,74 +302,70 @@ impl Run {
             }
             out.extend(next.iter().rev());
             if !next.is_empty() {
-                self.behind.insert(line, next);
+                self.behind.insert(spot, next);
             }
         }
     }
 
-    fn order(self, lines: u64) -> Order {
+    /// Of records that wait for each other the first of each circle: what only hangs on one of them waits on.
+    fn closed(&self) -> Vec<Spot> {
+        let waits: HashMap<Spot, Spot> = self
+            .waiting
+            .iter()
+            .flat_map(|(need, waiters)| waiters.iter().map(|(waiter, _)| (*waiter, *need)))
+            .collect();
+        let circles = circles(waits.keys().copied(), |spot| waits.get(spot).copied());
+        circles.iter().filter_map(|circle| circle.iter().min().copied()).collect()
+    }
+
+    fn order(self, lines: u64, fused: &HashMap<u64, usize>) -> Order {
+        let count = |line: u64| fused.get(&line).copied().unwrap_or(1);
         let mut order = Order { held: self.waits, behind: self.behind, ..Order::default() };
-        let mut taken: Vec<u64> = Vec::new();
-        for line in (1..=lines).filter(|line| !order.is_held(*line)) {
-            let mut out = vec![line];
-            while let Some(line) = out.pop() {
-                taken.push(line);
-                out.extend(order.behind(line).iter().rev());
+        let split = order.held.iter().chain(order.behind.keys());
+        let split = split.filter(|spot| count(spot.line) > 1 || order.held.contains(spot));
+        order.apart = split.map(|spot| (spot.line, count(spot.line))).collect();
+        let all =
+            (1..=lines).flat_map(|line| (0..count(line)).map(move |object| Spot { line, object }));
+        let mut taken: Vec<Spot> = Vec::new();
+        for spot in all.filter(|spot| !order.held.contains(spot)) {
+            let mut out = vec![spot];
+            while let Some(spot) = out.pop() {
+                taken.push(spot);
+                out.extend(order.behind(spot).iter().rev());
             }
         }
-        let stays = rising(&taken);
-        let others = taken.len() - stays.len();
-        let moves = |line: &u64| match order.held.len() <= others {
-            true => order.is_held(*line),
-            false => !stays.contains(line),
-        };
-        let mut moved = BTreeMap::new();
-        for (at, line) in taken.iter().enumerate().filter(|(_, line)| moves(line)) {
-            let before = at.checked_sub(1).and_then(|at| taken.get(at)).copied();
-            let to = match before.filter(|before| before > line) {
-                Some(before) => Moved::Behind(before),
-                None => Moved::Before(taken.get(at + 1).copied().unwrap_or(*line)),
-            };
-            moved.insert(*line, to);
-        }
-        order.moved = moved;
+        order.moved = moved(&taken, &order.held);
         order
     }
 }
 
-/// The order of a line's objects in which each comes behind those that it names.
-fn within(objects: &[Links]) -> Vec<usize> {
-    let mut places: ByHash<usize> = ByHash::default();
-    for (at, links) in objects.iter().enumerate().filter(|_| objects.len() > 1) {
-        for own in links.own() {
-            places.entry(own).or_insert(at);
-        }
+/// The fewest that have to move for this order, where those that waited are so many.
+fn moved(taken: &[Spot], held: &HashSet<Spot>) -> BTreeMap<Spot, Moved> {
+    let stays = rising(taken);
+    let others = taken.len() - stays.len();
+    let moves = |spot: &Spot| match held.len() <= others {
+        true => held.contains(spot),
+        false => !stays.contains(spot),
+    };
+    let mut moved = BTreeMap::new();
+    for (at, spot) in taken.iter().enumerate().filter(|(_, spot)| moves(spot)) {
+        let before = at.checked_sub(1).and_then(|at| taken.get(at));
+        let to = match before.filter(|before| *before > spot) {
+            Some(before) => Moved::Behind(before.line),
+            None => Moved::Before(taken.get(at + 1).unwrap_or(spot).line),
+        };
+        moved.insert(*spot, to);
     }
-    let mut seen = HashSet::new();
-    let mut order = Vec::with_capacity(objects.len());
-    for start in 0..objects.len() {
-        let mut way = vec![(start, false)];
-        while let Some((at, is_free)) = way.pop() {
-            if is_free {
-                order.push(at);
-            } else if seen.insert(at) {
-                way.push((at, true));
-                let needs = objects.get(at).into_iter().flat_map(Links::needs);
-                way.extend(needs.filter_map(|need| places.get(&need)).map(|at| (*at, false)));
-            }
-        }
-    }
-    order
+    moved
 }
 
-/// The most of these numbers that rise as they stand.
-fn rising(numbers: &[u64]) -> HashSet<u64> {
+/// The most of these that rise as they stand.
+fn rising(spots: &[Spot]) -> HashSet<Spot> {
     // By length: where the run with the lowest end ends.
     let mut ends: Vec<usize> = Vec::new();
-    let mut before: Vec<Option<usize>> = Vec::with_capacity(numbers.len());
-    let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
-    for (at, own) in numbers.iter().enumerate() {
-        let len = ends.partition_point(|end| number(*end) < *own);
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(spots.len());
+    for (at, own) in spots.iter().enumerate() {
+        let len = ends.partition_point(|end| spots.get(*end) < Some(own));
         before.push(len.checked_sub(1).and_then(|len| ends.get(len)).copied());
         match ends.get_mut(len) {
             Some(end) => *end = at,
@@ -340,7 +376,7 @@ fn rising(numbers: &[u64]) -> HashSet<u64> {
     std::iter::from_fn(|| {
         let at = next?;
         next = before.get(at).copied().flatten();
-        Some(number(at))
+        spots.get(at).copied()
     })
     .collect()
 }
@@ -350,71 +386,133 @@ mod tests {
     use super::super::outline::hash;
     use super::*;
 
-    /// The order in which lines come that are given as their own names and what they need.
-    fn taken(lines: &[(&str, &str)], from: u64) -> (Vec<u64>, Vec<(u64, Moved)>) {
+    /// What an object is called and names: calls begin with `#`.
+    fn object(own: &str, needs: &str) -> Links {
+        let (results, parent): (Vec<&str>, Vec<&str>) =
+            needs.split_whitespace().partition(|need| need.starts_with('#'));
+        let (calls, records): (Vec<&str>, Vec<&str>) =
+            own.split_whitespace().partition(|own| own.starts_with('#'));
+        let hashes = |names: Vec<&str>| names.into_iter().map(hash).collect();
+        let parent = parent.first().map(|parent| hash(*parent));
+        let record = records.first().map(|own| (hash(*own), parent));
+        Links { record, calls: hashes(calls), results: hashes(results) }
+    }
+
+    /// Objects of a file in the form `line: own < needs | own < needs`, in the order in which they come, and those
+    /// that move.
+    fn taken(lines: &[&str], from: Spot) -> (Vec<(u64, usize)>, Vec<(u64, Moved)>) {
         let mut file = File { from, ..File::default() };
-        for ((own, needs), line) in lines.iter().zip(1..) {
-            let (parent, results): (Vec<&str>, Vec<&str>) =
-                needs.split_whitespace().partition(|need| !need.starts_with('#'));
-            let parent = parent.first().map(|parent| hash(*parent));
-            let (calls, records): (Vec<&str>, Vec<&str>) =
-                own.split_whitespace().partition(|own| own.starts_with('#'));
-            let hashes = |names: Vec<&str>| names.into_iter().map(hash).collect();
-            let record = records.first().map(|own| (hash(*own), parent));
-            let (calls, results) = (hashes(calls), hashes(results));
+        for (text, line) in lines.iter().zip(1..) {
+            let objects = text.split('|').map(|one| one.split_once('<').unwrap_or((one, "")));
+            let objects: Vec<Links> = objects.map(|(own, needs)| object(own, needs)).collect();
             file.lines = line;
-            file.take(line, &[Links { record, calls, results }], 10);
+            file.take(line, &objects, 10);
         }
+        let count = |line: u64| file.fused.get(&line).copied().unwrap_or(1);
+        let counts: Vec<(u64, usize)> = (1..=file.lines).map(|line| (line, count(line))).collect();
         let order = file.order();
-        let (mut taken, mut out) = (Vec::new(), Vec::new());
-        for line in (1..=lines.len() as u64).filter(|line| !order.is_held(*line)) {
-            out.push(line);
-            while let Some(line) = out.pop() {
-                taken.push(line);
-                out.extend(order.behind(line).iter().rev());
+        let mut taken = Vec::new();
+        for (line, count) in counts {
+            for piece in order.pieces(line, 0..count) {
+                taken.extend(piece.clone().map(|object| (line, object)));
+                let mut out: Vec<Spot> = order
+                    .behind(Spot { line, object: piece.end - 1 })
+                    .iter()
+                    .rev()
+                    .copied()
+                    .collect();
+                while let Some(spot) = out.pop() {
+                    taken.push((spot.line, spot.object));
+                    out.extend(order.behind(spot).iter().rev());
+                }
             }
         }
-        (taken, order.moved.into_iter().collect())
+        (taken, order.moved.into_iter().map(|(spot, to)| (spot.line, to)).collect())
     }
 
     /// Covers: G3.
     #[test]
     fn lines_come_behind_what_they_hang_on() {
         use Moved::{Before, Behind};
-        type Case<'c> = (&'c str, &'c [(&'c str, &'c str)], &'c [u64], &'c [(u64, Moved)]);
+        type Case<'c> = (&'c str, &'c [&'c str], &'c [u64], &'c [(u64, Moved)]);
         let cases: &[Case<'_>] = &[
-            ("as it should be", &[("a", ""), ("b", "a"), ("c", "b")], &[1, 2, 3], &[]),
-            ("swapped", &[("a", ""), ("c", "b"), ("b", "a")], &[1, 3, 2], &[(2, Behind(3))]),
+            ("as it should be", &["a", "b < a", "c < b"], &[1, 2, 3], &[]),
+            ("swapped", &["a", "c < b", "b < a"], &[1, 3, 2], &[(2, Behind(3))]),
             (
                 "a root that is late",
-                &[("b", "a"), ("c", "b"), ("d", "c"), ("a", "")],
+                &["b < a", "c < b", "d < c", "a"],
                 &[4, 1, 2, 3],
                 &[(4, Before(1))],
             ),
+            ("backwards", &["c < b", "b < a", "a"], &[3, 2, 1], &[(1, Behind(2)), (2, Behind(3))]),
+            ("a result", &["< #x", "#x", ""], &[2, 1, 3], &[(1, Behind(2))]),
+            ("two of them", &["< #x #y", "#x", "", "#y"], &[2, 3, 4, 1], &[(1, Behind(4))]),
+            ("a parent that is nowhere", &["a", "c < b"], &[1, 2], &[]),
+            ("itself", &["a < a", "b < a"], &[1, 2], &[]),
+            ("a circle", &["a < b", "b < a", "c < b"], &[1, 2, 3], &[]),
             (
-                "backwards",
-                &[("c", "b"), ("b", "a"), ("a", "")],
-                &[3, 2, 1],
-                &[(1, Behind(2)), (2, Behind(3))],
+                "what is early before a circle",
+                &["c < b", "a < b", "b < a"],
+                &[2, 3, 1],
+                &[(1, Behind(3))],
             ),
-            ("a result", &[("", "#x"), ("#x", ""), ("", "")], &[2, 1, 3], &[(1, Behind(2))]),
+            ("a circle of both kinds", &["a < #x", "#x b < a", "c"], &[1, 2, 3], &[]),
             (
-                "two of them",
-                &[("", "#x #y"), ("#x", ""), ("", ""), ("#y", "")],
-                &[2, 3, 4, 1],
-                &[(1, Behind(4))],
+                "what is early before a circle of both kinds",
+                &["c < b", "a < #x", "#x b < a"],
+                &[2, 3, 1],
+                &[(1, Behind(3))],
             ),
-            ("a parent that is nowhere", &[("a", ""), ("c", "b")], &[1, 2], &[]),
-            ("itself", &[("a", "a"), ("b", "a")], &[1, 2], &[]),
-            ("a circle", &[("a", "b"), ("b", "a"), ("c", "b")], &[1, 2, 3], &[]),
-            ("a circle of both kinds", &[("a", "#x"), ("#x b", "a"), ("c", "")], &[1, 2, 3], &[]),
         ];
         for (what, lines, order, moved) in cases {
-            let (taken, to) = taken(lines, 0);
+            let (taken, to) = taken(lines, Spot::default());
+            let taken: Vec<u64> = taken.into_iter().map(|(line, _)| line).collect();
             assert_eq!(taken, *order, "{what}");
             assert_eq!(to, *moved, "{what}");
         }
-        let lines = [("b", "a"), ("a", ""), ("d", "c"), ("c", "")];
-        assert_eq!(taken(&lines, 3).0, [1, 2, 4, 3], "what is past stays");
+        let (taken, _) = taken(&["b < a", "a", "d < c", "c"], Spot { line: 3, object: 0 });
+        assert_eq!(taken, [(1, 0), (2, 0), (4, 0), (3, 0)], "what is past stays");
+    }
+
+    /// Covers: G3.
+    #[test]
+    fn each_record_of_a_fused_line_has_its_own_place() {
+        use Moved::{Before, Behind};
+        type Case<'c> = (&'c str, &'c [&'c str], &'c [(u64, usize)], &'c [(u64, Moved)]);
+        let cases: &[Case<'_>] = &[
+            ("as it should be", &["a", "b < a | c < b"], &[(1, 0), (2, 0), (2, 1)], &[]),
+            ("within a line", &["b < a | a"], &[(1, 1), (1, 0)], &[(1, Behind(1))]),
+            (
+                "one waits for a later line",
+                &["a | c < b | d < a", "b < a"],
+                &[(1, 0), (1, 2), (2, 0), (1, 1)],
+                &[(1, Behind(2))],
+            ),
+            (
+                "one comes between two of a line",
+                &["b < a", "a | c < b"],
+                &[(2, 0), (1, 0), (2, 1)],
+                &[(1, Behind(2))],
+            ),
+            (
+                "what a line waits for stands on it",
+                &["d < c", "b < a | a", "c < b"],
+                &[(2, 1), (2, 0), (3, 0), (1, 0)],
+                &[(1, Behind(3)), (2, Behind(2))],
+            ),
+            (
+                "the last one goes before all",
+                &["b < a", "c < b | a"],
+                &[(2, 1), (1, 0), (2, 0)],
+                &[(2, Before(1))],
+            ),
+        ];
+        for (what, lines, order, moved) in cases {
+            let (taken, to) = taken(lines, Spot::default());
+            assert_eq!(taken, *order, "{what}");
+            assert_eq!(to, *moved, "{what}");
+        }
+        let (taken, _) = taken(&["a | c < b | d < c", "b < a"], Spot { line: 1, object: 2 });
+        assert_eq!(taken, [(1, 0), (1, 1), (1, 2), (2, 0)], "what is past stays");
     }
 }

@@ -35,7 +35,7 @@ pub use write::Rename;
 
 use crate::foreign::codex::unpack::{self, Torn};
 use crate::foreign::lines::Lines;
-use crate::foreign::order::{Moved, Order};
+use crate::foreign::order::{Moved, Order, Spot};
 use crate::foreign::{Agent, ForeignError, Located, Stamp, is_document, open_untouched};
 use array::Stretches;
 use claude::Claude;
@@ -137,7 +137,7 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
             return Err(RescueError::NoRules { path: session.path.clone() });
         }
         if draft.has(Rule::OutOfOrder) {
-            order = Arc::new(Order::of(&source.path, agent, 0)?);
+            order = Arc::new(Order::of(&source.path, agent, Spot::default())?);
         }
         renumber_from = go_through(&source, &reading, &order, &mut draft)?;
     } else {
@@ -344,33 +344,25 @@ fn go_through(
             continue;
         }
         let found = salvage(line.bytes, line.number == 1);
-        line_rules(&at, &found, line.whole, draft);
-        match order.moved().get(&line.number) {
-            Some(Moved::Behind(other)) => {
-                let what =
-                    format!("it stands before what it hangs on, and goes behind line {other}");
-                draft.tell(Rule::OutOfOrder, Some(&at), what);
+        if line.is_first {
+            line_rules(&at, &found, line.whole, draft);
+            whole += found.objects.len() as u64;
+            if let (Dialect::Pi(pi), true) = (&mut dialect, line.bytes.trim_ascii().is_empty()) {
+                pi.take_blank(&at);
             }
-            Some(Moved::Before(other)) => {
-                let what =
-                    format!("it stands behind what hangs on it, and goes before line {other}");
-                draft.tell(Rule::OutOfOrder, Some(&at), what);
+        }
+        for (object, json) in found.objects.iter().enumerate() {
+            if !line.has(object) {
+                continue;
             }
-            None => {}
-        }
-        if let (Dialect::Pi(pi), true) = (&mut dialect, line.bytes.trim_ascii().is_empty()) {
-            pi.take_blank(&at);
-        }
-        for object in order.within(line.number, found.objects.len()) {
-            let Some(json) = found.objects.get(object) else { continue };
             let at = At { object, ..at };
+            tell_moved(&at, order, draft);
             if found.lost > 0 && !dialect.is_record(json) {
                 draft.leave_out(&at);
             } else {
                 dialect.take(&at, json, draft);
             }
         }
-        whole += found.objects.len() as u64;
         last = (!line.whole && !found.objects.is_empty()).then_some(at);
     }
     if torn.get() && draft.has(Rule::TornArchive) {
@@ -385,6 +377,27 @@ fn go_through(
         draft.tell(Rule::NoLineEnd, Some(&at), "the last line has no end");
     }
     Ok(dialect.finish(draft))
+}
+
+/// Tells of a record that it moves.
+fn tell_moved(at: &At, order: &Order, draft: &mut Draft) {
+    for (_, moved) in order.moved(at.line, at.object..=at.object) {
+        let what = match moved {
+            Moved::Behind(line) if line == at.line => {
+                "it stands before what it hangs on, on one line with it".to_owned()
+            }
+            Moved::Before(line) if line == at.line => {
+                "it stands behind what hangs on it, on one line with it".to_owned()
+            }
+            Moved::Behind(line) => {
+                format!("it stands before what it hangs on, and goes behind line {line}")
+            }
+            Moved::Before(line) => {
+                format!("it stands behind what hangs on it, and goes before line {line}")
+            }
+        };
+        draft.tell(Rule::OutOfOrder, Some(at), what);
+    }
 }
 
 /// What is wrong with a line as such.

@@ -72,7 +72,7 @@ impl<'o> Output<'o> {
             match plan.edits.get(&line.number) {
                 None => self.line(line.number, line.bytes, line.whole).map_err(failed)?,
                 Some(edit) => {
-                    self.edited(plan, &line, edit).map_err(failed)?;
+                    self.edited(&line, edit).map_err(failed)?;
                 }
             }
         }
@@ -95,9 +95,9 @@ impl<'o> Output<'o> {
         io::copy(&mut part, self.result).map(drop)
     }
 
-    fn edited(&mut self, plan: &Plan, line: &Line<'_>, edit: &Edit) -> io::Result<()> {
+    fn edited(&mut self, line: &Line<'_>, edit: &Edit) -> io::Result<()> {
         let Line { number, bytes, whole: ended, .. } = *line;
-        for json in &edit.before {
+        for json in edit.before.iter().filter(|_| line.is_first) {
             self.put(number, json)?;
         }
         let found = salvage(bytes, number == 1);
@@ -105,8 +105,7 @@ impl<'o> Output<'o> {
         if stays {
             self.line(number, bytes, true)?;
         }
-        for at in plan.order.within(number, found.objects.len()) {
-            let Some(object) = found.objects.get(at) else { continue };
+        for (at, object) in found.objects.iter().enumerate().filter(|(at, _)| line.has(*at)) {
             match edit.objects.get(&at) {
                 None if !stays => self.line(number, object.as_bytes(), true)?,
                 None | Some(Fate::Out) => {}
@@ -118,7 +117,7 @@ impl<'o> Output<'o> {
                 self.put(number, json)?;
             }
         }
-        if edit.set_aside {
+        if edit.set_aside && line.is_first {
             self.aside.write_all(bytes)?;
             self.aside.write_all(if ended { b"\n" } else { b"" })?;
         }

@@ -5,6 +5,7 @@
 use super::super::agent::Agent;
 use super::super::lines::{looks_whole, whole_objects};
 use super::super::outline::hash;
+use segno_model::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -37,6 +38,10 @@ struct Row<'a> {
     #[serde(borrow)]
     parent_id: Option<&'a RawValue>,
     #[serde(borrow)]
+    session_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
     seq: Option<&'a RawValue>,
     #[serde(borrow)]
     message: Option<&'a RawValue>,
@@ -61,8 +66,33 @@ pub(super) fn links(agent: Agent, text: &str) -> Vec<Links> {
     {
         return vec![Links::of(agent, &row)];
     }
+    let (objects, lost) = whole_objects(text);
+    // What stands behind a broken beginning may be a piece of what is broken.
+    let is_record = |row: &Row<'_>| lost == 0 || row.is_record(agent);
+    let row = |json| row(json).filter(is_record);
     let of = |json| row(json).map_or_else(Links::default, |row| Links::of(agent, &row));
-    whole_objects(text).0.into_iter().map(of).collect()
+    objects.into_iter().map(of).collect()
+}
+
+impl Row<'_> {
+    /// Whether it is a row as its agent writes them, and not a piece of one.
+    fn is_record(&self, agent: Agent) -> bool {
+        match agent {
+            Agent::Claude => {
+                text(self.kind).is_some() && text(self.uuid.or(self.session_id)).is_some()
+            }
+            Agent::Pi => self.kind.is_some() && (self.is_dated() || self.parent_id.is_some()),
+            _ => true,
+        }
+    }
+
+    fn is_dated(&self) -> bool {
+        let is_number = |raw: &RawValue| raw.get().starts_with(|c: char| c.is_ascii_digit());
+        self.timestamp.is_some_and(|raw| match text(Some(raw)) {
+            Some(time) => Timestamp::parse(&time).is_some(),
+            None => is_number(raw),
+        })
+    }
 }
 
 impl Links {
