@@ -4,7 +4,8 @@
 //! Must not: hold any of them; they are tests of `segno-runtime` and `segno-cli`.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread::{self, JoinHandle};
 
 /// Crash states that are looked at in CI.
 const STATES: u64 = 2_000_000;
@@ -29,6 +30,49 @@ const ORDERS: &[&str] = &["--profile", "proof", "--workspace", "--test", "interl
 const CLI: &[&str] = &["--workspace", "--test", "cli"];
 /// One session that goes on and on.
 const LONG: &[&str] = &["--workspace", "--test", "long"];
+
+/// A proof of CI: its test, and how much of it counts.
+type Proof = (&'static [&'static str], &'static str, (&'static str, u64));
+
+/// Those in the optimised build.
+const OPTIMISED: &[Proof] = &[
+    (PROOF, "states::", ("SEGNO_CRASH_STATES", STATES)),
+    (PROOF, "simulation::", ("SEGNO_SEEDS", SEEDS)),
+    (ORDERS, "", ("SEGNO_SWITCHES", SWITCHES)),
+];
+/// Those with the processes of the other tests.
+const PROCESSES: &[Proof] = &[
+    (CLI, "family_states::", ("SEGNO_CRASH_FAMILY", FAMILY_STATES)),
+    (CLI, "soak::", ("SEGNO_KILLS", KILLS)),
+    (LONG, "", ("SEGNO_TURNS", TURNS)),
+];
+
+/// Starts the proofs in the optimised build beside the tests, which mostly wait: these take what time is left. Each
+/// gives what it said, and whether it holds.
+pub(crate) fn beside(root: &Path) -> JoinHandle<Vec<(String, bool)>> {
+    let root = root.to_owned();
+    thread::spawn(move || {
+        let proofs = OPTIMISED.iter();
+        let run = |(test, filter, (name, count)): &Proof| {
+            let mut nice = Command::new("nice");
+            nice.args(["-n", "19", env!("CARGO"), "test", "--locked"]).args(*test);
+            nice.args(["--", "--nocapture", filter]).env(name, count.to_string());
+            match nice.current_dir(&root).stderr(Stdio::inherit()).output() {
+                Ok(out) => {
+                    (String::from_utf8_lossy(&out.stdout).into_owned(), out.status.success())
+                }
+                Err(e) => (format!("cargo could not be started: {e}"), false),
+            }
+        };
+        proofs.map(run).collect()
+    })
+}
+
+/// The proofs with real processes and the long session; whether each holds.
+pub(crate) fn processes(root: &Path) -> Vec<bool> {
+    let run = |(test, filter, usual): &Proof| run(root, (test, filter), Vec::new(), *usual).is_ok();
+    PROCESSES.iter().map(run).collect()
+}
 
 /// `crash [--states N] [--only WORKLOAD:MOMENT:STATE]`.
 pub(crate) fn crash(root: &Path, args: &[String]) -> Result<String, String> {

@@ -17,25 +17,25 @@ struct Totals {
     ignored: u64,
 }
 
-/// Runs all tests of the workspace; the release and development profiles share one build.
+/// Runs all tests of the workspace, with the proofs in the optimised build beside them.
 pub(crate) fn run(root: &Path) -> Result<String, String> {
     let mut totals = Totals::default();
     let skips = std::env::temp_dir().join(format!("segno-skips-{}", std::process::id()));
-    let tests =
-        cargo(root, &["test", "--workspace", "--locked", "--no-fail-fast"], &skips, &mut totals)?;
-    let proofs = [
-        crate::proof::crash(root, &[]),
-        crate::proof::simulate(root, &[]),
-        crate::proof::orders(root, &[]),
-        crate::proof::soak(root, &[]),
-        crate::proof::long(root, &[]),
-    ];
-    for proof in &proofs {
-        match proof {
-            Ok(_) => totals.passed += 1,
-            Err(_) => totals.failed += 1,
-        }
+    let all = ["test", "--workspace", "--locked", "--no-fail-fast"];
+    if !cargo(root, &[&all[..], &["--no-run"]].concat(), &skips, &mut totals)? {
+        return Err("the tests do not build".to_owned());
     }
+    let beside = crate::proof::beside(root);
+    let tests = cargo(root, &all, &skips, &mut totals);
+    let mut proofs = Vec::new();
+    for (said, holds) in beside.join().unwrap_or_else(|_| vec![(String::new(), false)]) {
+        crate::say(&said);
+        proofs.push(holds);
+    }
+    let tests = tests?;
+    proofs.extend(crate::proof::processes(root));
+    totals.passed += proofs.iter().filter(|holds| **holds).count() as u64;
+    totals.failed += proofs.iter().filter(|holds| !**holds).count() as u64;
     let embed =
         cargo(root, &["run", "--quiet", "--locked", "--example", "embed"], &skips, &mut totals)?;
     if embed {

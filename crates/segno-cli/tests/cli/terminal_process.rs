@@ -141,6 +141,17 @@ impl Played {
         &self.raw
     }
 
+    /// Returns when the terminal's bell was rung, at any time so far.
+    pub(crate) fn wait_for_bell(&mut self) {
+        // It may be written a moment after what the screen shows.
+        while !self.raw.contains(&7) {
+            let Ok(bytes) = self.output.recv_timeout(PATIENCE) else {
+                panic!("waited for the bell in vain:\n{}", self.screen());
+            };
+            self.show(&bytes);
+        }
+    }
+
     /// Types a line, and Enter when it stands there.
     pub(crate) fn enter(&mut self, line: &str) {
         self.ready();

@@ -117,6 +117,7 @@ impl Order {
 struct Row {
     spot: Spot,
     bytes: u64,
+    record: Option<u64>,
     needs: Vec<u64>,
 }
 
@@ -150,7 +151,8 @@ impl File {
             }
             let needs: Vec<u64> = links.needs().collect();
             if !needs.is_empty() {
-                self.rows.push(Row { spot, bytes: bytes / count as u64, needs });
+                let (bytes, record) = (bytes / count as u64, links.record.map(|(id, _)| id));
+                self.rows.push(Row { spot, bytes, record, needs });
             }
         }
     }
@@ -180,7 +182,9 @@ impl File {
 
     /// A row with what it waits for.
     fn wait(&self, row: &Row) -> Wait {
-        let needs = row.needs.iter().filter_map(|need| self.first.get(need).copied());
+        // One that stands again comes behind the first, and not between what hangs on that.
+        let before = row.record.iter().chain(&row.needs);
+        let needs = before.filter_map(|need| self.first.get(need).copied());
         let needs = needs.filter(|spot| *spot != row.spot).collect();
         Wait { spot: row.spot, bytes: row.bytes, needs }
     }
@@ -447,6 +451,12 @@ mod tests {
             ("backwards", &["c < b", "b < a", "a"], &[3, 2, 1], &[(1, Behind(2)), (2, Behind(3))]),
             ("a result", &["< #x", "#x", ""], &[2, 1, 3], &[(1, Behind(2))]),
             ("two of them", &["< #x #y", "#x", "", "#y"], &[2, 3, 4, 1], &[(1, Behind(4))]),
+            (
+                "one that stands again",
+                &["b < a", "b < a", "c < b", "a", "d < c"],
+                &[4, 1, 2, 3, 5],
+                &[(4, Before(1))],
+            ),
             ("a parent that is nowhere", &["a", "c < b"], &[1, 2], &[]),
             ("itself", &["a < a", "b < a"], &[1, 2], &[]),
             ("a circle", &["a < b", "b < a", "c < b"], &[1, 2, 3], &[]),

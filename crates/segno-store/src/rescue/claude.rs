@@ -105,7 +105,7 @@ impl<'r> Claude<'r> {
         let Taken::Row { id, parent } = self.tree.take(at, &row, draft) else {
             draft.leave_out(at);
             if row.goes_on {
-                self.held.end();
+                self.held.copy();
             }
             if self.prints.get(&hash(&own)) != Some(&print) {
                 // Our reader takes it for the same, though some bytes of it are others.

@@ -149,6 +149,11 @@ impl List {
         Self { elements, out: Vec::new() }
     }
 
+    /// Where its last element ends.
+    pub(super) fn end(&self) -> Option<usize> {
+        self.elements.last().map(|element| element.end)
+    }
+
     /// Leaves an element out.
     pub(super) fn leave_out(&mut self, element: usize) {
         self.out.push(element);

@@ -18,21 +18,31 @@ struct Reply {
     rows: HashSet<u64>,
     /// How much stands between its rows.
     bytes: usize,
+    /// Whether another row stands again behind the last one of its own.
+    is_copied: bool,
 }
 
 impl Held {
-    /// Whether a row is one of them.
+    /// Whether a row is one of them, and none of another kind stands again behind them.
     pub(super) fn holds(&self, row: u64) -> bool {
-        self.0.as_ref().is_some_and(|reply| reply.rows.contains(&row))
+        self.0.as_ref().is_some_and(|reply| !reply.is_copied && reply.rows.contains(&row))
+    }
+
+    /// Another row stands again.
+    pub(super) fn copy(&mut self) {
+        if let Some(reply) = &mut self.0 {
+            reply.is_copied = true;
+        }
     }
 
     /// A row of a reply.
     pub(super) fn reply(&mut self, id: &str, lane: u64, row: u64) {
         let id = hash(id);
         if !self.0.as_ref().is_some_and(|reply| reply.id == id && reply.lane == lane) {
-            self.0 = Some(Reply { id, lane, rows: HashSet::new(), bytes: 0 });
+            self.0 = Some(Reply { id, lane, rows: HashSet::new(), bytes: 0, is_copied: false });
         }
         if let Some(reply) = &mut self.0 {
+            reply.is_copied = false;
             reply.rows.insert(row);
         }
     }

@@ -218,8 +218,13 @@ pub(crate) fn loses_nothing(session: &Located, bytes: &[u8], shown: &str) {
             },
             _ => None,
         });
-        let mut texts: Vec<String> =
-            texts.flatten().filter(|text| !text.trim().is_empty()).collect();
+        // What Gemini CLI tells of its surroundings nobody said; where a message stands again, the later one counts,
+        // and it may lack what was damaged in the other.
+        let is_said = |text: &String| {
+            !text.trim().is_empty() && !text.trim_start().starts_with("<session_context>")
+        };
+        let texts = texts.flatten().map(|text| text.replace('\u{fffd}', ""));
+        let mut texts: Vec<String> = texts.filter(is_said).collect();
         texts.sort();
         texts.dedup();
         texts

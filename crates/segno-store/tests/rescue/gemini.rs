@@ -462,3 +462,53 @@ fn a_file_of_lines_is_one_whatever_became_of_its_first_line() {
         }
     }
 }
+
+/// A call of the content whose id or kind is lost is sent as the list of calls has it, where its result is.
+#[test]
+fn calls_of_the_content_that_lost_their_id_are_sent_with_it() {
+    let call = |id: &str| {
+        format!(
+            r#"{{"functionCall":{{{id}"name":"run_shell_command","args":{{"command":"ls"}}}}}}"#
+        )
+    };
+    let with_id = |n: usize| call(&format!("\"id\":\"g{n}\","));
+    let cases = [
+        ("both", vec![with_id(0), with_id(1)], 0),
+        ("the second lacks its id", vec![with_id(0), call("")], 1),
+        ("the first lacks its id", vec![call("\"x\":\"g0\","), with_id(1)], 1),
+        ("none has one", vec![call(""), call("")], 2),
+        (
+            "one is no call any more",
+            vec![with_id(0), r#"{"functionCal?":{"id":"g1"}}"#.to_owned()],
+            2,
+        ),
+        ("one is not there", vec![with_id(1)], 1),
+    ];
+    let response = |n: usize| {
+        format!(
+            r#"{{"functionResponse":{{"id":"g{n}","name":"run_shell_command","response":{{"output":"OUT-{n}"}}}}}}"#
+        )
+    };
+    let results = format!(
+        r#"{{"id":"m4","timestamp":"2026-03-02T09:00:02.500Z","type":"user","content":[{},{}]}}"#,
+        response(0),
+        response(1)
+    );
+    let name = "session-2026-03-02T09-00-019c2222.jsonl";
+    for (what, pieces, changes) in cases {
+        let content = format!("\"content\":[{}]", pieces.join(","));
+        let reply = reply(&[r#","status":"success""#, r#","status":"success""#]);
+        let reply = reply.replace("\"content\":\"I run it.\"", &content);
+        let bytes = lines(&[ASK, &reply, &results, AFTER]);
+        let result = keeps_its_promises(&named(name), &bytes, what).expect("it reads");
+        assert_eq!(result.changes.len(), changes, "{what}: {:?}", result.changes);
+        let sent = sent(&result.bytes).expect("it is listed");
+        for n in 0..2 {
+            let of = |side: &str| {
+                let start = format!("{side} g{n}");
+                sent.iter().filter(|line| line.starts_with(&start)).count()
+            };
+            assert_eq!((of("model call"), of("user result")), (1, 1), "{what}: {sent:?}");
+        }
+    }
+}

@@ -152,6 +152,8 @@ struct Response {
     calls: Vec<Origin>,
     held: Vec<Step>,
     bytes: usize,
+    /// The last copy of another row behind the last row of its own, and how many held ones stand before it.
+    copied: Option<(Key, usize)>,
 }
 
 impl Chain {
@@ -170,9 +172,10 @@ impl Chain {
         let seen = self.nodes.get(&key.0).map(|seen| seen.print);
         if seen == Some(print) {
             self.copies.count(at);
-            if !self.open.as_ref().is_some_and(|open| open.holds(key)) {
-                self.flush(out);
-                self.copies.last = Some((key, self.last(MAIN)));
+            match &mut self.open {
+                // More rows of the response may come behind it.
+                Some(open) => open.copy(key),
+                None => self.copies.last = Some((key, self.last(MAIN))),
             }
             return true;
         }
@@ -289,6 +292,7 @@ impl Chain {
     /// Closes the response whose rows were coming.
     pub(super) fn flush(&mut self, out: &mut Emitter<'_>) {
         let Some(open) = self.open.take() else { return };
+        let copied = open.copied;
         let Response { mut step, mut reply, pieces, stop, keys, calls: origins, held, .. } = open;
         reply.stop = say::stop(stop.as_deref(), &reply.content);
         let calls: Vec<(String, String)> =
@@ -307,8 +311,18 @@ impl Chain {
                 self.calls.call(id, name, seq, origin);
             }
         }
-        for step in held {
+        let count = held.len();
+        for (at, step) in held.into_iter().enumerate() {
+            self.copied(copied, at);
             self.place(step, out);
+        }
+        self.copied(copied, count);
+    }
+
+    /// Where a copy stands behind so many of the rows that a response held.
+    fn copied(&mut self, copied: Option<(Key, usize)>, held: usize) {
+        if let Some((key, _)) = copied.filter(|(_, behind)| *behind == held) {
+            self.copies.last = Some((key, self.last(MAIN)));
         }
     }
 
@@ -425,7 +439,14 @@ impl Response {
     fn new(id: String, step: Step) -> Self {
         let reply = AssistantMessage::default();
         let (pieces, keys, calls, held) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { id, step, reply, pieces, stop: None, keys, calls, held, bytes: 0 }
+        Self { id, step, reply, pieces, stop: None, keys, calls, held, bytes: 0, copied: None }
+    }
+
+    /// A copy of a row: of its own, nothing follows, unless others stand here again before it.
+    fn copy(&mut self, key: Key) {
+        if self.copied.is_some() || !self.holds(key) {
+            self.copied = Some((key, self.held.len()));
+        }
     }
 
     /// Whether a row is one of its own, or stands between them.
@@ -446,6 +467,7 @@ impl Response {
         self.reply.model = row.model;
         self.reply.usage = row.usage.or(self.reply.usage);
         self.stop = row.stop.or(self.stop.take());
+        self.copied = None;
         self.step.meta.response = row.response.or(self.step.meta.response.take());
     }
 }

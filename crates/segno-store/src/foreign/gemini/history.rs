@@ -475,10 +475,8 @@ impl History {
                 content.push(AssistantBlock::Unknown);
                 continue;
             }
-            let id = part.function_call.as_ref().and_then(|call| call.id.as_deref());
-            let told = calls.iter().position(|call| Some(call.id.as_str()) == id);
             // A call that is told with its result is taken from there.
-            let told = told.map(|at| called(calls.remove(at)));
+            let told = listed(part, &message.content, &calls).map(|at| called(calls.remove(at)));
             content.extend(told.or_else(|| said_in(part)));
         }
         content.extend(calls.into_iter().map(called));
@@ -576,6 +574,19 @@ fn told_of(call: &str, parts: &[Part<'_>]) -> Vec<String> {
         Some(own) => vec![own.content().0],
         None => told.iter().map(|response| response.content().0).collect(),
     }
+}
+
+/// Where the call that a piece is stands in the list: by its id, or, where it lost that, the first of its name that
+/// no other piece names.
+fn listed(part: &Part<'_>, parts: &[Part<'_>], calls: &[&ToolCall<'_>]) -> Option<usize> {
+    let call = part.function_call.as_ref()?;
+    let id = |part: &Part<'_>| part.function_call.as_ref().and_then(|call| call.id.clone());
+    if let Some(id) = id(part).filter(|id| !id.is_empty()) {
+        return calls.iter().position(|listed| listed.id == id);
+    }
+    let is_named =
+        |listed: &ToolCall<'_>| parts.iter().any(|part| id(part).as_deref() == Some(&listed.id));
+    calls.iter().position(|listed| listed.name == call.name && !is_named(listed))
 }
 
 fn called(call: &ToolCall<'_>) -> AssistantBlock {

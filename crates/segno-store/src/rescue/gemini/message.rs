@@ -50,6 +50,16 @@ pub(super) struct Said {
     /// How many pieces its content has.
     pub(super) pieces: usize,
     pub(super) odd: Vec<Odd>,
+    /// Calls that are in the list alone, where those of the content are sent.
+    pub(super) unsent: Vec<Unsent>,
+}
+
+/// A call of the list that is not sent, because the content has others.
+pub(super) struct Unsent {
+    pub(super) id: u64,
+    pub(super) what: &'static str,
+    /// Where the content lacks it, and what it lacks.
+    pub(super) lacks: (Span, String),
 }
 
 /// A call as it is sent.
@@ -104,6 +114,8 @@ pub(super) struct Odd {
 struct Reader<'a> {
     json: &'a str,
     said: Said,
+    /// Calls of the content that have no id: their names, and where the id would stand.
+    nameless: Vec<(String, usize)>,
 }
 
 impl Said {
@@ -125,8 +137,9 @@ impl Said {
             lists: Vec::new(),
             pieces: 0,
             odd: Vec::new(),
+            unsent: Vec::new(),
         };
-        let mut reader = Reader { json, said };
+        let mut reader = Reader { json, said, nameless: Vec::new() };
         if side != Side::Nobody {
             let start = span(json, message)?.start + 1;
             let bare = reader.content(&fields, start);
@@ -204,9 +217,15 @@ impl Reader<'_> {
             self.response(&fields, &response, Place::Content(n), ("", false));
         }
         let call = fields.object("functionCall").filter(|_| self.said.side == Side::Model)?;
+        let name = call.text("name").unwrap_or_default().into_owned();
+        let Some(id) = call.text("id").filter(|id| !id.is_empty()) else {
+            let place = fields.get("functionCall").and_then(|raw| span(self.json, raw));
+            self.nameless.extend(place.map(|place| (name, place.start + 1)));
+            return None;
+        };
         Some(Bare {
-            id: call.text("id").filter(|id| !id.is_empty())?.into_owned(),
-            name: call.text("name").unwrap_or_default().into_owned(),
+            id: id.into_owned(),
+            name,
             args: call.some("args").map_or("{}", RawValue::get).to_owned(),
             place: message..message,
             around: ("\"toolCalls\":[", "],"),
@@ -222,10 +241,16 @@ impl Reader<'_> {
         let list = fields.get("toolCalls").and_then(|raw| span(self.json, raw));
         let is_call = |raw: &&RawValue| raw.get().starts_with('{');
         let has_some = calls.as_ref().is_some_and(|calls| calls.iter().any(is_call));
+        let sent: Vec<String> = bare.iter().map(|bare| bare.id.clone()).collect();
         for call in calls.into_iter().flatten() {
             let Some(fields) = Fields::of(call.get()) else { continue };
             let Some(id) = fields.text("id").filter(|id| !id.is_empty()) else { continue };
             bare.retain(|bare| bare.id != *id);
+            if !sent.iter().any(|sent| **sent == *id)
+                && !(sent.is_empty() && self.nameless.is_empty())
+            {
+                self.unsent(&fields, &id);
+            }
             self.said.calls.push(Call { id: hash(&id), bare: None });
             self.result(&fields, &id);
         }
@@ -240,6 +265,28 @@ impl Reader<'_> {
             }
             self.said.calls.push(Call { id: hash(&bare.id), bare: Some(bare) });
         }
+    }
+
+    /// A call of the list that the content, which has calls, does not hold.
+    fn unsent(&mut self, call: &Fields<'_>, id: &str) {
+        let name = call.text("name").unwrap_or_default();
+        let nameless = self.nameless.iter().position(|(other, _)| *other == name);
+        let (what, place, text) = match (nameless, self.said.lists.first().and_then(List::end)) {
+            (Some(n), _) => {
+                let (_, place) = self.nameless.remove(n);
+                ("a call that lacks its id", place, format!("\"id\":{},", quote(id)))
+            }
+            (None, Some(end)) => {
+                let (id, name) = (quote(id), quote(&name));
+                let args = call.some("args").map_or("{}", RawValue::get);
+                let text = format!(
+                    ",{{\"functionCall\":{{\"id\":{id},\"name\":{name},\"args\":{args}}}}}"
+                );
+                ("a call that what is sent lacks", end, text)
+            }
+            (None, None) => return,
+        };
+        self.said.unsent.push(Unsent { id: hash(id), what, lacks: (place..place, text) });
     }
 
     /// A list of objects; Gemini CLI dies of anything else in it.

@@ -24,7 +24,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How a call ends that has ended.
 const OVER: &[&str] = &["success", "error", "cancelled"];
@@ -228,6 +228,19 @@ impl<'r> Gemini<'r> {
                 }
                 draft.edit(&said.at);
                 draft.tell(odd.rule, Some(&said.at), odd.what);
+            }
+        }
+        let answers = self.order.iter().flat_map(|said| &said.answers);
+        let answered: HashSet<u64> = answers
+            .filter(|answer| matches!(answer.place, Place::Content(_)))
+            .map(|answer| answer.call)
+            .collect();
+        // A result of its own is sent with the call that stands in the list or not at all.
+        for said in &self.order {
+            for call in said.unsent.iter().filter(|call| answered.contains(&call.id)) {
+                let (place, text) = call.lacks.clone();
+                draft.splice(&said.at, place, text);
+                draft.tell(Rule::OddField, Some(&said.at), call.what);
             }
         }
     }
