@@ -119,7 +119,7 @@ pub const RULES: &[RuleRow] = &[
         "left out: it stands there once",
     ),
     row(Rule::ReusedId, "reused-id", &[Claude, Pi], "the later one gets an id of its own"),
-    row(Rule::OutOfOrder, "out-of-order", &[Claude, Codex, Pi], "moved; the line stays as it is"),
+    row(Rule::OutOfOrder, "out-of-order", &[Claude, Codex, Pi], "moved; the record stays as it is"),
     row(Rule::MissingParent, "missing-parent", &[Claude, Pi], "hung on the nearest earlier record"),
     row(Rule::Cycle, "cycle", &[Claude, Pi], "hung on the nearest earlier record"),
     row(
