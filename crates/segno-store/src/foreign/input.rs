@@ -3,8 +3,8 @@
 //! Responsible for: reading without a trace, and the errors of doing so. Must not: write.
 
 use super::agent::Agent;
+use super::control::readable_text;
 use super::lines::{Lines, looks_whole, whole_objects, without_nuls};
-use segno_model::line::readable_json;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -175,7 +175,7 @@ pub(super) fn first_whole_lines(input: impl Read, path: &Path) -> Result<Vec<u8>
     {
         let bytes = without_nuls(line.bytes).trim_ascii();
         let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-        let text = readable_json(bytes);
+        let text = readable_text(bytes);
         if looks_whole(&text) && whole_objects(&text).1 == 0 {
             found.extend_from_slice(text.as_bytes());
             found.push(b'\n');

@@ -5,6 +5,7 @@
 //! was not. Must not: know what an object means.
 
 use super::agent::Agent;
+use super::control;
 use super::emitter::Emitter;
 use super::input::{self, ForeignError};
 use super::item::Origin;
@@ -422,8 +423,8 @@ impl Line<'_> {
         Origin { line: Some(self.number), offset: Some(self.offset), id: None }
     }
 
-    /// The line as text that a JSON parser can take; none when there is nothing in it. NUL runs, broken
-    /// UTF-8 and halves of surrogate pairs are told, once for a line.
+    /// The line as text that a JSON parser can take; none when there is nothing in it. What had to be done for that
+    /// is told, once for a line.
     fn text(&self, out: &mut Emitter<'_>) -> Option<Cow<'_, str>> {
         let at = self.origin();
         if let Some(bytes) = self.oversize {
@@ -436,7 +437,7 @@ impl Line<'_> {
             bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         }
         if !self.is_first {
-            return Some(readable_json(without_nuls(bytes).trim_ascii()));
+            return Some(control::readable_text(without_nuls(bytes).trim_ascii()));
         }
         readable(bytes, &at, out)
     }
@@ -465,8 +466,8 @@ impl Line<'_> {
     }
 }
 
-/// Stored bytes as text that a JSON parser can take; none when there is nothing in them. NUL runs, broken
-/// UTF-8 and halves of surrogate pairs are told.
+/// Stored bytes as text that a JSON parser can take; none when there is nothing in them. NUL runs, broken UTF-8,
+/// halves of surrogate pairs and control bytes are told.
 pub(super) fn readable<'b>(
     bytes: &'b [u8],
     at: &Origin,
@@ -483,8 +484,18 @@ pub(super) fn readable<'b>(
     if bytes.is_empty() {
         return None;
     }
+    let text = unicode(bytes, at, out);
+    let Some(escaped) = control::escaped(&text) else { return Some(text) };
+    let sentence = "Control bytes stand in a text of the line as they are.";
+    let done = "They were read as if they were escaped.";
+    out.found("control-byte", Warning, at, sentence, done);
+    Some(Cow::Owned(escaped))
+}
+
+fn unicode<'b>(bytes: &'b [u8], at: &Origin, out: &mut Emitter<'_>) -> Cow<'b, str> {
+    use Severity::Warning;
     match std::str::from_utf8(bytes) {
-        Ok(text) if !has_surrogate_escape(bytes) => return Some(Cow::Borrowed(text)),
+        Ok(text) if !has_surrogate_escape(bytes) => return Cow::Borrowed(text),
         Ok(_) => {}
         Err(_) => {
             let sentence = "The line holds bytes that are no UTF-8.";
@@ -496,7 +507,7 @@ pub(super) fn readable<'b>(
         let sentence = "The line holds half of a surrogate pair.";
         out.found("lone-surrogate", Warning, at, sentence, "It stands as U+FFFD.");
     }
-    Some(text)
+    text
 }
 
 /// Keeps a record of a shape that nobody knows, and tells it.

@@ -14,6 +14,7 @@ mod chain;
 pub(crate) mod claude;
 mod cline;
 pub(crate) mod codex;
+pub(crate) mod control;
 mod crush;
 pub(crate) mod emitter;
 mod entries;

@@ -6,11 +6,11 @@
 
 use super::agent::Agent;
 use super::codex::unpack;
+use super::control::readable_text;
 use super::input::ForeignError;
 use super::lines::{Lines, without_nuls};
 use super::outline::ByHash;
 use links::{Links, links};
-use segno_model::line::readable_json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::{Bound, Range, RangeInclusive};
 use std::path::Path;
@@ -65,7 +65,7 @@ impl Order {
             if line.oversize.is_none() {
                 let marked = line.bytes.strip_prefix(b"\xEF\xBB\xBF");
                 let bytes = marked.filter(|_| line.number == 1).unwrap_or(line.bytes);
-                let text = readable_json(without_nuls(bytes).trim_ascii());
+                let text = readable_text(without_nuls(bytes).trim_ascii());
                 file.take(line.number, &links(agent, &text), text.len() as u64);
             }
         }

@@ -98,6 +98,7 @@ const UNREADABLE: &[(&str, Rule, &str)] = &[
     ("nul-run", Rule::TornArray, "NUL bytes stand beside an element"),
     ("bad-utf8", Rule::TornArray, "an element holds bytes that are no UTF-8"),
     ("lone-surrogate", Rule::TornArray, "an element holds half of a surrogate pair"),
+    ("control-byte", Rule::ControlByte, "control bytes stand in a text of an element as they are"),
 ];
 
 /// The files of a session that are repaired, each as a session of its own.
@@ -417,6 +418,7 @@ fn line_rules(at: &At, found: &Salvage, ended: bool, draft: &mut Draft) {
             }
             Rule::FusedLine => format!("{} records stand on one line", found.objects.len()),
             Rule::BadUtf8 => "the line holds bytes that are no UTF-8".to_owned(),
+            Rule::ControlByte => "control bytes stand in a text as they are".to_owned(),
             _ => "the line holds half of a surrogate pair".to_owned(),
         };
         if matches!(rule, Rule::TornLine | Rule::BadUtf8)

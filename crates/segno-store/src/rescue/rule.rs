@@ -21,6 +21,8 @@ pub enum Rule {
     BadUtf8,
     /// Half of a surrogate pair.
     LoneSurrogate,
+    /// Control bytes that stand in texts as they are.
+    ControlByte,
     /// The last line has no end.
     NoLineEnd,
     /// A record that stands in the file already.
@@ -111,6 +113,12 @@ pub const RULES: &[RuleRow] = &[
         "each such byte becomes U+FFFD; the line as it was is set aside",
     ),
     row(Rule::LoneSurrogate, "lone-surrogate", LINES, "becomes U+FFFD"),
+    row(
+        Rule::ControlByte,
+        "control-byte",
+        &[Claude, Codex, Pi, Gemini, Ink, Evo, Qwen, Kimi, Cline],
+        "each in a text is escaped",
+    ),
     row(Rule::NoLineEnd, "no-line-end", &[Gemini, Pi, Ink, Evo, Qwen, Kimi], "gets one"),
     row(
         Rule::RepeatedRecord,

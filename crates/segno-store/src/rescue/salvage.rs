@@ -4,6 +4,7 @@
 //! for that. The same rules as the readers' (`foreign/lines.rs`). Must not: know what an object means.
 
 use super::rule::Rule;
+use crate::foreign::control;
 use crate::foreign::lines::{looks_whole, whole_objects, without_nuls};
 use segno_model::line::readable_json;
 use serde::de::IgnoredAny;
@@ -60,7 +61,9 @@ fn readable<'b>(bytes: &'b [u8], rules: &mut Vec<Rule>) -> Cow<'b, str> {
     if *text != *lossy {
         rules.push(Rule::LoneSurrogate);
     }
-    text
+    let Some(escaped) = control::escaped(&text) else { return text };
+    rules.push(Rule::ControlByte);
+    Cow::Owned(escaped)
 }
 
 #[cfg(test)]
@@ -85,6 +88,8 @@ mod tests {
             (b"{\"a\":\"\xFF\"}", &["{\"a\":\"\u{fffd}\"}"], 0, &[Rule::BadUtf8]),
             (b"{\"a\":\"\\ud83c\"}", &["{\"a\":\"\\ufffd\"}"], 0, &[Rule::LoneSurrogate]),
             (b"{\"a\":\"\\ud83c\\udf55\"}", &["{\"a\":\"\\ud83c\\udf55\"}"], 0, &[]),
+            (b"{\"a\":\"\x01\"}", &["{\"a\":\"\\u0001\"}"], 0, &[Rule::ControlByte]),
+            (b"{\"a\":\"\x01", &[], 7, &[Rule::TornLine]),
             (b"17", &[], 2, &[Rule::TornLine]),
         ];
         for (bytes, objects, lost, rules) in rows {

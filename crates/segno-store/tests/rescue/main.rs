@@ -4,6 +4,7 @@ mod bench;
 
 mod bent;
 mod cases;
+mod control;
 mod forks;
 mod gemini;
 mod gemini_sends;

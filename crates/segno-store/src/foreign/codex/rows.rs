@@ -31,8 +31,8 @@ macro_rules! object {
                     }
                     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<$name<'de>, A::Error> {
                         let mut found = $name::default();
-                        while let Some(key) = map.next_key::<&str>()? {
-                            match key {
+                        while let Some(Key(key)) = map.next_key()? {
+                            match &*key {
                                 $($key => found.$field = present(map.next_value()?),)*
                                 known => {
                                     found.unknown |= ![$($also),*].contains(&known);
@@ -48,6 +48,10 @@ macro_rules! object {
         }
     };
 }
+
+/// A key, which may hold escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 fn present(raw: &RawValue) -> Option<&RawValue> {
     (raw.get() != "null").then_some(raw)
