@@ -194,7 +194,10 @@ pub fn gist(record: &Record) -> String {
             compaction.summary.as_ref().map(stored_text).unwrap_or_default()
         }
         Body::BranchSummary(summary) => stored_text(&summary.summary),
-        Body::Custom(custom) => custom.context.clone().unwrap_or_else(|| custom.name.clone()),
+        Body::Custom(custom) => {
+            let told = custom.context.clone().or_else(|| segno_store::foreign::failure(record));
+            told.unwrap_or_else(|| custom.name.clone())
+        }
         Body::Name(name) => name.name.clone(),
         Body::Label(label) => label.label.clone(),
         Body::Model(model) => model.model.to_string(),

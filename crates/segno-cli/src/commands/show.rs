@@ -13,7 +13,7 @@ mod unsent;
 pub(super) use context::resolved;
 
 pub(crate) use other::document as other_document;
-pub(crate) use transcript::{child_words, record_lines};
+pub(crate) use transcript::{FAILURE, child_words, record_lines};
 pub(crate) use unsent::{Answered, of_log as unsent_of_log};
 
 use super::{Workplace, children};

@@ -2,6 +2,7 @@
 //!
 //! Responsible for: where to look, bringing the catalog up to date, and one [`Other`] per session. Must not: read a format (that is `segno_store::foreign`), or change anything of another agent.
 
+mod attached;
 mod entry;
 mod find;
 mod hand_over;
@@ -13,6 +14,7 @@ mod places;
 mod survey;
 mod versions;
 
+pub use attached::shown;
 pub use entry::{KeptMark, Original, Other, OtherState};
 pub use find::Target;
 pub use hand_over::HandOver;

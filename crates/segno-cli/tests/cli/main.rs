@@ -4,6 +4,7 @@
 
 mod answers;
 mod args;
+mod attached;
 mod binary;
 mod bundle;
 mod cases;

@@ -9,7 +9,7 @@
 
 use super::transcript::Document;
 use super::{LossKind, Losses, Session};
-use crate::foreign::{Agent, RawPiece};
+use crate::foreign::{Agent, Attachment, AttachmentContent, RawPiece};
 use segno_model::record::{AssistantBlock, Block, Message};
 use segno_model::{Body, Record, Seq};
 use serde_json::Value;
@@ -121,17 +121,15 @@ fn stand(session: &Session, target: Agent, place: Place, piece: &RawPiece) -> Op
     if piece.beside || place == Place::Reply {
         return None;
     }
-    let document = match Agent::parse(&session.source)? {
-        Agent::Claude => claude(&raw),
-        Agent::Gemini => gemini(&raw),
-        Agent::OpenCode => opencode(&raw),
-        _ => None,
-    };
-    match document? {
-        Stand::Document(document) => {
-            holds(target, &document.media_type).then_some(Stand::Document(document))
+    let attached = Attachment::of(Agent::parse(&session.source)?, &raw)?;
+    let Attachment { kind: "document", name, media_type, content } = attached else { return None };
+    let media_type = media_type.unwrap_or_default();
+    match content {
+        AttachmentContent::Base64(data) if holds(target, &media_type) => {
+            Some(Stand::Document(Document { media_type, name, data }))
         }
-        other => Some(other),
+        AttachmentContent::Text(text) if !text.trim().is_empty() => Some(Stand::Text(text)),
+        _ => None,
     }
 }
 
@@ -159,34 +157,4 @@ fn holds(target: Agent, media_type: &str) -> bool {
         Agent::OpenCode => !media_type.is_empty(),
         _ => false,
     }
-}
-
-fn text(value: &Value, at: &str) -> Option<String> {
-    value.pointer(at)?.as_str().map(str::to_owned)
-}
-
-fn document(media_type: Option<String>, name: Option<String>, data: String) -> Stand {
-    let media_type = media_type.unwrap_or_default();
-    Stand::Document(Document { media_type, name, data })
-}
-
-fn claude(raw: &Value) -> Option<Stand> {
-    let data = text(raw, "/source/data").filter(|_| raw["type"] == "document")?;
-    match raw.pointer("/source/type")?.as_str()? {
-        "base64" => Some(document(text(raw, "/source/media_type"), text(raw, "/title"), data)),
-        "text" => (!data.trim().is_empty()).then_some(Stand::Text(data)),
-        _ => None,
-    }
-}
-
-fn gemini(raw: &Value) -> Option<Stand> {
-    let name = text(raw, "/inlineData/displayName");
-    Some(document(text(raw, "/inlineData/mimeType"), name, text(raw, "/inlineData/data")?))
-}
-
-fn opencode(raw: &Value) -> Option<Stand> {
-    let url = text(raw, "/url").or_else(|| text(raw, "/uri"));
-    let inline = url.as_deref().and_then(|url| Some(url.split_once(";base64,")?.1.to_owned()));
-    let name = text(raw, "/filename").or_else(|| text(raw, "/name"));
-    Some(document(text(raw, "/mime"), name, text(raw, "/data").or(inline)?))
 }

@@ -7,6 +7,7 @@
 
 mod agent;
 pub(crate) mod array;
+mod attachment;
 mod belongings;
 mod blocks;
 mod calls;
@@ -20,6 +21,7 @@ pub(crate) mod emitter;
 mod entries;
 mod evo;
 mod facts;
+mod failure;
 mod gemini;
 mod goose;
 mod ink;
@@ -43,9 +45,11 @@ mod state;
 mod view;
 
 pub use agent::Agent;
+pub use attachment::{Attachment, AttachmentContent};
 pub use belongings::belongings;
 pub use calls::UNKNOWN_OUTCOME;
 pub use facts::Facts;
+pub use failure::failure;
 pub use input::ForeignError;
 pub use item::{Fact, ForeignRecord, Item, Origin, RawPiece, Sink};
 pub use live::{Openers, Running, openers, running};

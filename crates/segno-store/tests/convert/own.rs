@@ -40,6 +40,12 @@ const ROWS: &[Row] = &[
     (
         Agent::Claude,
         Prompt,
+        r#"{"type":"document","source":{"type":"content","content":[{"type":"text","text":"JVBERi0xLjcK"}]}}"#,
+        "same text text text text",
+    ),
+    (
+        Agent::Claude,
+        Prompt,
         r#"{"type":"document","source":{"type":"file","file_id":"file_1"}}"#,
         "same told told told told",
     ),

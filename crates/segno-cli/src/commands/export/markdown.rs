@@ -10,6 +10,7 @@ use crate::history::model_word;
 use crate::secrets::Masker;
 use crate::terminal::clean;
 use segno_model::record::{AssistantBlock, AssistantMessage, Body, Message, ToolMessage};
+use segno_store::foreign::failure;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -83,6 +84,10 @@ fn section(subject: &Subject, told: &Told<'_>, masker: &mut Masker) -> String {
             let text = custom.context.as_deref().unwrap_or_default();
             titled(&masker.shown(&custom.name), masker.shown(text))
         }
+        Body::Custom(_) => match failure(told.record) {
+            Some(text) => titled(&capital(show::FAILURE), masker.shown(&text)),
+            None => String::new(),
+        },
         Body::Child(child) => match show::child_words(child) {
             Some(said) => {
                 format!(
@@ -95,6 +100,11 @@ fn section(subject: &Subject, told: &Told<'_>, masker: &mut Masker) -> String {
         },
         _ => String::new(),
     }
+}
+
+fn capital(words: &str) -> String {
+    let mut rest = words.chars();
+    rest.next().into_iter().flat_map(char::to_uppercase).chain(rest).collect()
 }
 
 /// The command that shows a session, behind what is said of it.

@@ -9,7 +9,7 @@ use crate::config;
 use crate::costs::SessionCosts;
 use crate::error::CliError;
 use crate::history::{History, blocks_text, stored_text};
-use crate::others::{Other, Target};
+use crate::others::{Other, Target, shown};
 use crate::price::Prices;
 use base64::Engine as _;
 use segno_model::accounting::Sum;
@@ -271,7 +271,7 @@ impl Subject {
                 // What a fork copied stands once in it.
                 Item::Record(read) if read.copy && !read.inherited => Ok(()),
                 Item::Record(read) => {
-                    let record = &read.record;
+                    let record = &*shown(session.row.agent, &read);
                     let behind = turned(record, last);
                     if record.is_node() {
                         last = Some(record.seq());

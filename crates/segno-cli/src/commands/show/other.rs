@@ -9,13 +9,14 @@ use super::tree;
 use super::unsent::Answered;
 use crate::args::ShowArgs;
 use crate::error::{CliError, ExitCode};
-use crate::others::Other;
+use crate::others::{Other, shown as as_shown};
 use crate::terminal::table::plural;
 use crate::terminal::{Screen, Text, Tone};
 use segno_model::record::Message;
 use segno_model::{Body, Record, Seq};
 use segno_store::foreign::{self, ForeignRecord, Item, Origin, View};
 use serde_json::json;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::ops::ControlFlow;
@@ -106,7 +107,7 @@ fn transcript(session: &Other, at: Option<Seq>, screen: &mut Screen) -> Result<(
                 if is_behind(seq, at) {
                     return ControlFlow::Break(());
                 }
-                let lines = record_lines(&read.record, columns);
+                let lines = record_lines(&as_shown(session.row.agent, &read), columns);
                 let unsent = answered.take(&read.record);
                 if is_near(seq, at) && !lines.is_empty() {
                     screen.lines(beginning.turns(&read, session));
@@ -186,7 +187,8 @@ impl Beginning {
 fn is_shown(read: &ForeignRecord) -> bool {
     (!read.copy || read.inherited)
         && read.subagent.is_none()
-        && !matches!(read.record.body(), Body::Custom(c) if c.context.is_none())
+        && (!matches!(read.record.body(), Body::Custom(c) if c.context.is_none())
+            || foreign::failure(&read.record).is_some())
 }
 
 /// The node behind which a record goes on, when that is not the last one. Results stand where they came.
@@ -259,7 +261,7 @@ fn record(read: &ForeignRecord) -> String {
 }
 
 fn next_request(session: &Other, as_json: bool, screen: &mut Screen) -> Result<(), CliError> {
-    let view = View::active(&session.located())?;
+    let view = in_words(session, View::active(&session.located())?);
     let built = view.context();
     let main = view.records.iter().filter(|read| read.subagent.is_none());
     let records: Vec<Record> = main.map(|read| read.record.clone()).collect();
@@ -267,8 +269,18 @@ fn next_request(session: &Other, as_json: bool, screen: &mut Screen) -> Result<(
     Ok(())
 }
 
+/// With words for what our terms do not hold.
+fn in_words(session: &Other, mut view: View) -> View {
+    for read in &mut view.records {
+        if let Cow::Owned(record) = as_shown(session.row.agent, read) {
+            read.record = record;
+        }
+    }
+    view
+}
+
 fn branches(session: &Other, as_json: bool, screen: &mut Screen) -> Result<(), CliError> {
-    let view = View::transcript(&session.located())?;
+    let view = in_words(session, View::transcript(&session.located())?);
     let main = view.records.iter().filter(|read| read.subagent.is_none());
     let records: Vec<Record> = main.map(|read| read.record.clone()).collect();
     tree::show_records(heading(session), &session.row.id, &records, view.tip, as_json, screen);

@@ -15,8 +15,11 @@ use segno_model::record::{
 };
 use segno_model::tree::Tree;
 use segno_model::{Record, Seq};
+use segno_store::foreign::failure;
 use std::collections::{BTreeMap, HashSet};
 
+/// Over what an agent told in the place of a reply.
+pub(crate) const FAILURE: &str = "error instead of a reply";
 /// Lines of a result that are shown.
 const RESULT_LINES: usize = 10;
 /// Lines of a diff that are shown.
@@ -129,6 +132,7 @@ fn is_event(record: &Record) -> bool {
         Body::Run(run) => event(run).is_some(),
         Body::Repair(_) => true,
         Body::Child(child) => child_words(child).is_some(),
+        Body::Custom(_) => failure(record).is_some(),
         _ => false,
     }
 }
@@ -182,6 +186,10 @@ pub(crate) fn record_lines(record: &Record, columns: usize) -> Vec<Text> {
             lines
         }
         Body::Custom(custom) => {
+            if let Some(text) = failure(record) {
+                let who = who(record.seq(), FAILURE, Tone::Bad);
+                return vec![who, Text::block(Tone::Plain, text.trim_end())];
+            }
             let text = custom.context.as_deref().unwrap_or_default();
             vec![who(record.seq(), &custom.name, Tone::Dim), Text::block(Tone::Dim, text)]
         }

@@ -73,6 +73,15 @@ fn is_row(row: &Value) -> bool {
     }
 }
 
+/// What a row tells that stands where a reply would: an error of the provider's or of Claude Code itself, which is not
+/// sent.
+pub(super) fn failure(json: &str) -> Option<String> {
+    let mended = Mended::default();
+    let row: row::Row<'_> = mended.parse(json)?;
+    let message = row.message.filter(|_| row.is_api_error_message)?;
+    Some(message.content.text().into_owned())
+}
+
 /// The folders that hold Claude Code's things.
 pub(super) fn homes(roots: &Roots) -> Vec<PathBuf> {
     let named = roots.dir("CLAUDE_CONFIG_DIR", ".claude");

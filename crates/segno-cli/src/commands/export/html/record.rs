@@ -13,6 +13,7 @@ use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, Body, Compaction, Message, Outcome, RunEnd, RunState,
     ToolCall, ToolMessage, UserMessage,
 };
+use segno_store::foreign::failure;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -57,6 +58,10 @@ impl Writer<'_> {
                 Some(self.prose("summary", "summary of another branch", &text))
             }
             Body::Custom(custom) => {
+                if let Some(text) = failure(told.record) {
+                    let body = folded(&self.masker.shown(&text));
+                    return Some(Article { class: "error", who: show::FAILURE.to_owned(), body });
+                }
                 let text = custom.context.as_deref()?;
                 Some(self.prose("notice", &custom.name, text))
             }
