@@ -3,6 +3,7 @@
 
 mod cases;
 mod corpus;
+mod exact;
 mod made;
 mod own;
 mod round;

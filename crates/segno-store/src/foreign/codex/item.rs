@@ -195,6 +195,20 @@ pub(crate) const SUMMARY: SummaryMessage = SummaryMessage {
         its work up to here: history, not a request.\n\n",
 };
 
+/// Whether only its words tell that a message on the user's side is no prompt: a person may write the same.
+pub(super) fn is_guess(item: &Item<'_>, user: &UserMessage) -> bool {
+    user.notice.is_some()
+        && text(item.role).as_deref() == Some("user")
+        && kinds(item).first().is_none_or(|kind| kind == "unknown")
+}
+
+/// What Codex notes of a message's pieces.
+fn kinds<'a>(item: &Item<'a>) -> Vec<Cow<'a, str>> {
+    let tags: Option<Tags<'_>> = object(item.tags);
+    let kinds = pieces(tags.and_then(|tags| tags.kinds)).into_iter();
+    kinds.filter_map(|kind| text(Some(kind))).collect()
+}
+
 /// Why a message on the user's side is no prompt; none for a prompt.
 fn notice(item: &Item<'_>, content: &[Block]) -> Option<String> {
     match text(item.role).as_deref() {
@@ -202,11 +216,7 @@ fn notice(item: &Item<'_>, content: &[Block]) -> Option<String> {
         Some(role) => return Some(role.to_owned()),
         None => return Some("agent".to_owned()),
     }
-    let tags: Option<Tags<'_>> = object(item.tags);
-    let kinds: Vec<Cow<'_, str>> = pieces(tags.and_then(|t| t.kinds))
-        .into_iter()
-        .filter_map(|kind| text(Some(kind)))
-        .collect();
+    let kinds = kinds(item);
     if kinds.iter().any(|kind| kind.starts_with("user.")) {
         return None;
     }

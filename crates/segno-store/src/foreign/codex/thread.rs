@@ -14,7 +14,7 @@ use super::rows::{
     Base, Event, Header, Item, Row, TurnContext, number, object, owned, pieces, text,
 };
 use super::tokens::{Spent, Totals};
-use super::turn::{Prompt, Reply, Turn, Waiting, Written};
+use super::turn::{Doubtful, Prompt, Reply, Turn, Waiting, Written};
 use segno_model::finding::Severity;
 use segno_model::record::{
     AssistantBlock, AssistantMessage, Block, Child, ChildState, Custom, Message, ModelChange,
@@ -47,6 +47,8 @@ pub(super) struct Thread {
     forked: Option<String>,
     turn: Turn,
     reply: Option<Reply>,
+    /// A message of which the next row tells whose it is.
+    doubtful: Option<Doubtful>,
     /// Items without a counterpart since the last message.
     between: Vec<RawPiece>,
     calls: Calls,
@@ -84,6 +86,7 @@ impl Thread {
             forked: None,
             turn: Turn::default(),
             reply: None,
+            doubtful: None,
             between: Vec::new(),
             calls: Calls::default(),
             totals: Totals::default(),
@@ -123,6 +126,7 @@ impl Thread {
     /// Reads a line; false when it is no object.
     pub(super) fn row(&mut self, object: &Object<'_>, out: &mut Emitter<'_>) -> bool {
         let Ok(row) = serde_json::from_str::<Row<'_>>(object.json) else { return false };
+        self.decide(Some(&row), out);
         let at = text(row.timestamp).and_then(|time| Timestamp::parse(&time));
         let line = Line { row, json: object.json, at, origin: object.origin.clone() };
         if !self.is_new(&line, out) {
@@ -456,6 +460,9 @@ impl Thread {
         meta.origin.id = owned(item.id);
         let (said, whole) = item::said(&item);
         match said {
+            Said::User(user) if item::is_guess(&item, &user) => {
+                self.doubtful = Some(Doubtful { user, meta });
+            }
             Said::User(user) => self.user(user, meta, out),
             Said::Reply(piece) => self.piece(piece, payload, meta, out),
             Said::Result(result) => self.result(result, meta, out),
@@ -492,6 +499,14 @@ impl Thread {
         let Some(words) = event.and_then(|event| owned(event.content)) else { return false };
         self.user(UserMessage::notice("agent", words), self.meta(line), out);
         self.keep_as("inter_agent_communication", payload, line, out)
+    }
+
+    /// Hands on the message of which it was not known whose it is.
+    fn decide(&mut self, next: Option<&Row<'_>>, out: &mut Emitter<'_>) {
+        if let Some(doubtful) = self.doubtful.take() {
+            let (user, meta) = doubtful.decided(next);
+            self.user(user, meta, out);
+        }
     }
 
     fn user(&mut self, user: UserMessage, meta: Meta, out: &mut Emitter<'_>) {
@@ -647,6 +662,7 @@ impl Thread {
 
     /// Takes what only events told for what was said.
     pub(super) fn settle(&mut self, out: &mut Emitter<'_>) {
+        self.decide(None, out);
         for Waiting { is_user, content, meta } in std::mem::take(&mut self.turn.waiting) {
             if is_user {
                 let user = UserMessage { content, ..UserMessage::default() };

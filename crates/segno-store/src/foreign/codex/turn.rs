@@ -4,10 +4,12 @@
 
 use super::super::emitter::Meta;
 use super::super::item::{Origin, RawPiece};
-use super::item::{Replay, ReplyPiece};
-use super::rows::{Item, object, pieces};
+use super::item::{self, Replay, ReplyPiece};
+use super::rows::{Event, Item, Row, object, pieces, text};
 use super::tokens::Spent;
-use segno_model::record::{AssistantBlock, AssistantMessage, Block, ModelRef, Native, Usage};
+use segno_model::record::{
+    AssistantBlock, AssistantMessage, Block, ModelRef, Native, Usage, UserMessage,
+};
 use segno_model::{Body, Seq};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -123,6 +125,49 @@ pub(super) struct Waiting {
     pub(super) is_user: bool,
     pub(super) content: Vec<Block>,
     pub(super) meta: Meta,
+}
+
+/// What may be Codex's own words, by how they begin: the next row tells, as Codex writes behind a prompt that it was
+/// one.
+pub(super) struct Doubtful {
+    pub(super) user: UserMessage,
+    pub(super) meta: Meta,
+}
+
+impl Doubtful {
+    /// The message, given the row behind it.
+    pub(super) fn decided(mut self, next: Option<&Row<'_>>) -> (UserMessage, Meta) {
+        if next.and_then(prompt_of).is_some_and(|words| words == bare(&self.user.content)) {
+            self.user.notice = None;
+        }
+        (self.user, self.meta)
+    }
+}
+
+/// What a row tells as a person's prompt.
+fn prompt_of(row: &Row<'_>) -> Option<String> {
+    let event = match text(row.kind).as_deref() {
+        Some("event_msg") => object::<Event<'_>>(row.payload)?,
+        _ => return None,
+    };
+    let words = match text(event.kind).as_deref() {
+        Some("user_message") => event.message,
+        Some("item_completed") => {
+            let item = object::<Event<'_>>(event.item)?;
+            item.content.filter(|_| text(item.kind).as_deref() == Some("UserMessage"))
+        }
+        _ => None,
+    };
+    Some(bare(&item::blocks(Some(words?)).0))
+}
+
+/// The words of a message: the two have them in other pieces.
+fn bare(content: &[Block]) -> String {
+    let texts = content.iter().map(|block| match block {
+        Block::Text { text } => text.head().replace('\n', ""),
+        _ => String::new(),
+    });
+    texts.collect()
 }
 
 /// A prompt on the path.
