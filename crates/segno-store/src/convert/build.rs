@@ -5,12 +5,12 @@
 //! format.
 
 use super::ids::call_id;
-use super::notices;
 use super::pieces::{Pieces, Stand};
 use super::transcript::{
     Answer, Call, Part, Piece, Reply, Said, Transcript, Turn, UNKNOWN_OUTCOME, text_of,
 };
 use super::{Blobs, LossKind, Losses, Session};
+use super::{notices, numbers};
 use crate::foreign::{Agent, is_state};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -286,7 +286,7 @@ impl<'a> Builder<'a> {
         if json.trim().is_empty() {
             return Map::new();
         }
-        serde_json::from_str(json).unwrap_or_else(|_| {
+        numbers::members(json).unwrap_or_else(|| {
             self.losses.of(LossKind::BadArguments, seq);
             Map::from_iter([("arguments".to_owned(), Value::from(json))])
         })

@@ -14,6 +14,7 @@ mod ids;
 mod kept;
 mod loss;
 mod notices;
+mod numbers;
 mod opencode;
 mod pi;
 mod pieces;
@@ -283,6 +284,8 @@ pub fn convert(
         Agent::Pi => pi::write(&work, &mut losses),
         other => return Err(ConvertError::NotATarget(other)),
     };
+    let whole = |file: File| File { bytes: numbers::restored(file.bytes), ..file };
+    let files = files.into_iter().map(whole).collect();
     let marker = if target == Agent::Gemini { gemini::marker(&work) } else { None };
     Ok(Converted {
         id: options.id.clone(),

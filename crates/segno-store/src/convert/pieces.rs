@@ -8,7 +8,7 @@
 //! edited, left out or put elsewhere takes its pieces along.
 
 use super::transcript::Document;
-use super::{LossKind, Losses, Session};
+use super::{LossKind, Losses, Session, numbers};
 use crate::foreign::{Agent, Attachment, AttachmentContent, RawPiece};
 use segno_model::record::{AssistantBlock, Block, Message};
 use segno_model::{Body, Record, Seq};
@@ -113,7 +113,7 @@ fn put(message: &mut Message, piece: &RawPiece, text: &str) {
 }
 
 fn stand(session: &Session, target: Agent, place: Place, piece: &RawPiece) -> Option<Stand> {
-    let raw: Value = serde_json::from_str(piece.json.get()).ok()?;
+    let raw: Value = numbers::value(piece.json.get())?;
     if session.source == target.id() {
         let is_taken = piece.beside || takes_its_own(target, place, &raw);
         return is_taken.then_some(Stand::Raw(raw));

@@ -130,7 +130,8 @@ pub struct Call {
     pub id: String,
     /// The tool's name, as it was recorded.
     pub name: String,
-    /// The arguments. Those that were no object stand as text under `arguments`.
+    /// The arguments. Those that were no object stand as text under `arguments`; texts that nobody writes stand for
+    /// numbers that no value holds to the last digit.
     pub arguments: Map<String, Value>,
     /// The result.
     pub answer: Answer,

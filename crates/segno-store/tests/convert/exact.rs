@@ -1,4 +1,4 @@
-//! Prompts that look like an agent's own notices.
+//! What comes along to the last character: numbers with many digits, and prompts that look like an agent's own notices.
 
 use crate::scene::{converted, none, read_again};
 use segno_model::record::Block;
@@ -35,6 +35,84 @@ fn prompt(text: &str) -> Message {
 
 fn reply(content: Vec<AssistantBlock>) -> Message {
     Message::Assistant(AssistantMessage::new(&ModelRef::new("openai", "gpt-5"), content))
+}
+
+fn result(id: &str, name: &str, call_seq: Seq) -> Message {
+    Message::Tool(ToolMessage {
+        call_id: id.to_owned(),
+        call_seq: Some(call_seq),
+        name: name.to_owned(),
+        content: vec![Block::text("done")],
+        whole: None,
+        is_error: false,
+        outcome: Outcome::Done,
+        established: Established::Observed,
+        background: None,
+    })
+}
+
+fn arguments(view: &View) -> Vec<String> {
+    let of = |record: &Record| match record.body() {
+        Body::Message(message) => match &**message {
+            Message::Assistant(reply) => reply.calls().map(|call| call.arguments.clone()).collect(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    view.records.iter().flat_map(|read| of(&read.record)).collect()
+}
+
+/// Covers: G14. In calls of tools that the target has and of others, at every depth, in every target.
+#[test]
+fn numbers_come_along_to_the_last_digit() {
+    let numbers = [
+        "18446744073709551616",
+        "-9223372036854775809",
+        "12345678901234567890123456789",
+        "0.1234567890123456789012",
+        "-1234567.123456789012345678",
+        "1e400",
+        "7",
+        "1.5",
+    ];
+    for number in numbers {
+        let deep = format!("{{\"a\":{number},\"b\":[{{\"c\":[{number},\"{number}\"]}}]}}");
+        let mapped = format!("{{\"command\":\"ls\",\"level\":{number}}}");
+        let session = session(vec![
+            prompt("Look."),
+            reply(vec![
+                AssistantBlock::call("one", "mcp__kiln__fire", &deep),
+                AssistantBlock::call("two", "bash", &mapped),
+            ]),
+            result("one", "mcp__kiln__fire", 2),
+            result("two", "bash", 2),
+            reply(vec![AssistantBlock::text("Done.")]),
+        ]);
+        for target in TARGETS {
+            let written = converted(&session, target, &none()).expect("it is written");
+            for file in &written.files {
+                let text = String::from_utf8_lossy(&file.bytes);
+                assert!(!text.contains(['\u{fdd2}', '\u{fdd3}']), "{target} {number}: {text}");
+                if target != Agent::Codex {
+                    for line in text.lines().filter(|_| target != Agent::OpenCode) {
+                        let json: Result<&serde_json::value::RawValue, _> =
+                            serde_json::from_str(line);
+                        assert!(json.is_ok(), "{target} {number}: {line}");
+                    }
+                }
+            }
+            let root = tempfile::tempdir().expect("a folder");
+            let again = arguments(&read_again(&written, target, root.path()));
+            let flat: Vec<String> =
+                again.iter().map(|json| json.replace(char::is_whitespace, "")).collect();
+            assert_eq!(flat.first(), Some(&deep), "{target} {number}");
+            let level = format!("\"level\":{number}");
+            assert!(
+                flat.get(1).is_some_and(|json| json.contains(&level)),
+                "{target} {number}: {flat:?}"
+            );
+        }
+    }
 }
 
 /// How Codex's own notices begin, and what a person may well write.
