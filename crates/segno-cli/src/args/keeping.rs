@@ -32,7 +32,8 @@ pub struct KeepArgs {
     #[arg(long = "version", id = "of_version", value_name = "VERSION", requires = "restore")]
     pub version: Vec<String>,
 
-    /// With --restore: the session's own file, or one --version, into this new file and nothing else
+    /// With --restore: the session's own file, or one --version, into this new file and nothing else, or with `-`
+    /// to standard output
     #[arg(short, long, value_name = "FILE", requires = "restore")]
     pub output: Option<PathBuf>,
 

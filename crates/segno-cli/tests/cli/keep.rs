@@ -635,3 +635,45 @@ fn a_session_that_does_not_fit_keeps_no_smaller_one_from_being_kept() {
     each_file(&home.join("kept/tree"), &mut |_| kept += 1);
     assert_eq!(kept, 4, "{said:?}");
 }
+
+/// Covers: G14. A dash is standard output, as in `export` and `repair`: of what is kept, of a version, of what is left of
+/// a damaged copy, and of a database's rows.
+#[test]
+fn a_dash_is_standard_output() {
+    let (machine, file) = with_session();
+    let first = fs::read(&file).unwrap();
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    // Written anew, with another beginning.
+    let line = first.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let newer = &first[line..];
+    fs::write(&file, newer).unwrap();
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    let kept = machine.run(&["keep", "--restore", ID, "-o", "-"]);
+    assert_eq!((kept.code, kept.out.as_bytes() == newer), (0, true), "{kept:?}");
+    let older = machine.run(&["keep", "--restore", ID, "--version", "1", "-o", "-"]);
+    assert_eq!((older.code, older.out.as_bytes() == first), (0, true), "{older:?}");
+    let both = machine.run(&["keep", "--restore", ID, "-o", "-", "--json"]);
+    assert!(both.code == 2 && both.err.contains("-o FILE"), "{both:?}");
+    let mut copies = Vec::new();
+    each_file(&machine.place.home().join("kept"), &mut |path| {
+        if fs::read(path).unwrap() == newer {
+            copies.push(path.to_owned());
+        }
+    });
+    let [copy] = &copies[..] else { panic!("{copies:?}") };
+    let rest = &newer[..newer.len() - 9];
+    fs::write(copy, rest).unwrap();
+    let damaged = machine.run(&["keep", "--restore", ID, "-o", "-"]);
+    assert_eq!((damaged.code, damaged.out.as_bytes() == rest), (5, true), "{damaged:?}");
+    assert!(damaged.err.contains("its copy"), "{damaged:?}");
+    assert!(!machine.place.file("-").exists() && fs::read(&file).unwrap() == newer);
+    let (machine, _) = with_session();
+    assert_eq!(machine.run(&["keep", "--all"]).code, 0);
+    each_file(&machine.place.home().join("kept"), &mut |path| {
+        if fs::read(path).unwrap() == first {
+            fs::remove_file(path).unwrap();
+        }
+    });
+    let gone = machine.run(&["keep", "--restore", ID, "-o", "-"]);
+    assert!(gone.code == 5 && gone.out.is_empty() && gone.err.contains("its copy"), "{gone:?}");
+}

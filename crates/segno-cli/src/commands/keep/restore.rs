@@ -5,7 +5,7 @@
 
 use super::{Workplace, flaws, versions};
 use crate::args::{KeepArgs, quoted};
-use crate::commands::output::can_be_file;
+use crate::commands::output::{can_be_file, file};
 use crate::error::{CliError, ExitCode};
 use crate::others::{self, Other, Target};
 use crate::terminal::{Screen, Text, Tone, clean};
@@ -73,6 +73,9 @@ pub(super) async fn restore(
     for (query, kept) in &sessions {
         let chosen = versions::chosen(&args.version, query, kept, place)?;
         if let Some(output) = &args.output {
+            if file(Some(output)).is_none() {
+                return to_standard(args, kept, chosen.first(), place, screen);
+            }
             let target = place.cwd.join(output);
             can_be_file(&target, "session.jsonl")?;
             fates.push(written(kept, chosen.first(), &target, place)?);
@@ -120,13 +123,47 @@ fn put_all_back(
     Ok(fates)
 }
 
-/// What is kept of a session's own file, or a version of one, in a new file: also what is left of a damaged copy.
-fn written(
+/// What is kept of a session's own file, or a version of one, on standard output. What is told goes beside it.
+fn to_standard(
+    args: &KeepArgs,
     kept: &Kept,
     version: Option<&Version>,
-    target: &Path,
     place: &Workplace,
-) -> Result<Restored, CliError> {
+    screen: &mut Screen,
+) -> Result<ExitCode, CliError> {
+    if args.json {
+        return Err(CliError::usage("Only one of them can go to standard output.")
+            .because("--json prints a report there, and `-o -` the session")
+            .next("Leave one of them out, or name a file: -o FILE"));
+    }
+    let Source { path, version, flaw } = source(kept, version, place)?;
+    let mut beside = Screen::stderr();
+    let told = |text: String| Text::line(Tone::Warning, &clean::line(&format!("note: {text}")));
+    if let Some(number) = version {
+        beside.line(told(format!("version {number}, as what was kept last holds nothing")));
+    }
+    if let Some(Flawed { flaw, copy, .. }) = &flaw {
+        beside.line(told(format!("its copy {flaw}: {}", copy.display())));
+    }
+    // What nobody can read there changes nothing about the result.
+    let _ = beside.finish();
+    if !flaw.as_ref().is_some_and(is_nothing) {
+        screen.exact(&std::fs::read(&path).map_err(|error| unreadable(&path, error))?);
+    }
+    Ok(if flaw.is_some() { ExitCode::Damaged } else { ExitCode::Done })
+}
+
+/// What is taken of a session's own file.
+struct Source {
+    path: PathBuf,
+    /// The version that is taken because what was kept last holds nothing.
+    version: Option<u64>,
+    /// What is the matter with it.
+    flaw: Option<Flawed>,
+}
+
+/// What is kept of a session's own file: the version that was asked for, or else the newest that holds something.
+fn source(kept: &Kept, version: Option<&Version>, place: &Workplace) -> Result<Source, CliError> {
     let own = kept.files.first();
     let fuller = match (version, own) {
         (None, Some(own)) => versions::fuller(kept, own, &kept.copy, place)?,
@@ -135,17 +172,33 @@ fn written(
     let is_newest = version.is_none() && fuller.is_none();
     let mut flaws = flaws::by_original(std::iter::once(kept), place).into_iter();
     let flaw = flaws.find(|(path, _)| is_newest && Some(path) == own).map(|(_, flaw)| flaw);
+    let path = version.or(fuller.as_ref()).map_or(&kept.copy, |version| &version.path).clone();
+    Ok(Source { path, version: fuller.map(|version| version.number), flaw })
+}
+
+/// Whether a flaw leaves nothing to be had.
+fn is_nothing(flawed: &Flawed) -> bool {
+    matches!(flawed.flaw, Flaw::Gone | Flaw::Unreadable(_))
+}
+
+/// What is kept of a session's own file, or a version of one, in a new file: also what is left of a damaged copy.
+fn written(
+    kept: &Kept,
+    version: Option<&Version>,
+    target: &Path,
+    place: &Workplace,
+) -> Result<Restored, CliError> {
+    let Source { path: from, version, flaw } = source(kept, version, place)?;
     let path = target.to_owned();
-    if let Some(Flawed { flaw: Flaw::Gone | Flaw::Unreadable(_), .. }) = flaw {
+    if flaw.as_ref().is_some_and(is_nothing) {
         return Ok(Restored { path, fate: Fate::Damaged, version: None, flaw });
     }
-    let from = version.or(fuller.as_ref()).map_or(&kept.copy, |version| &version.path);
-    let fate = match one(from, target)? {
+    let fate = match one(&from, target)? {
         Fate::Restored => Fate::Written,
         // It asks for a new file, whatever is in the one that is there.
         _ => Fate::Taken,
     };
-    Ok(Restored { path, fate, version: fuller.map(|version| version.number), flaw })
+    Ok(Restored { path, fate, version, flaw })
 }
 
 /// Why a session of a database is not put back, and what can be had of it.
@@ -301,11 +354,7 @@ fn files(parts: &[&Kept]) -> Vec<PathBuf> {
 
 /// Puts one copy under a name, if that is free.
 fn one(copy: &Path, target: &Path) -> Result<Fate, CliError> {
-    let failed = |error: std::io::Error| {
-        CliError::failed(format!("{} could not be read.", copy.display()))
-            .because(error)
-            .next("Nothing was changed but for the files that were said to be back.")
-    };
+    let failed = |error| unreadable(copy, error);
     let bytes = std::fs::read(copy).map_err(failed)?;
     match Place::of(target) {
         Place::Free => {}
@@ -327,6 +376,12 @@ fn one(copy: &Path, target: &Path) -> Result<Fate, CliError> {
                 .next(format!("Copy it by hand from {}.", quoted(&copy.display().to_string()))))
         }
     }
+}
+
+fn unreadable(copy: &Path, error: std::io::Error) -> CliError {
+    CliError::failed(format!("{} could not be read.", copy.display()))
+        .because(error)
+        .next("Nothing was changed but for the files that were said to be back.")
 }
 
 /// An error of the place where a file belongs, which is none of ours.
