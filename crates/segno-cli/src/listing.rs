@@ -10,7 +10,8 @@ use segno_model::record::{ProjectFacts, Usage};
 use segno_store::foreign::Agent;
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 /// The word for our own sessions where agents are named.
 pub const OWN: &str = "segno";
@@ -267,6 +268,45 @@ pub fn ordered(mut sessions: Vec<Listed>, now: Timestamp) -> Vec<Listed> {
     out
 }
 
+/// Sessions of one agent that have one id, with where they are.
+#[derive(Debug, Default)]
+pub struct Namesakes(HashMap<(&'static str, String), Vec<PathBuf>>);
+
+impl Namesakes {
+    /// Those among all of these: whose each is, its id, and where it is.
+    #[must_use]
+    pub fn new<'a>(sessions: impl IntoIterator<Item = (&'static str, &'a str, &'a Path)>) -> Self {
+        let mut all: HashMap<(&'static str, String), Vec<PathBuf>> = HashMap::new();
+        for (source, id, path) in sessions {
+            let paths = all.entry((source, id.to_ascii_lowercase())).or_default();
+            if !paths.iter().any(|other| other == path) {
+                paths.push(path.to_owned());
+            }
+        }
+        all.retain(|_, paths| paths.len() > 1);
+        Self(all)
+    }
+
+    /// What tells a session from others with its id: the name of its file, or of the nearest folder above it that the
+    /// others are not in. None where it has its id alone.
+    #[must_use]
+    pub fn told_by(&self, session: &Listed) -> Option<String> {
+        let key = (session.source(), session.id().to_ascii_lowercase());
+        let (own, others) = (session.place().0, self.0.get(&key)?);
+        let end = |path: &Path, len: usize| -> Vec<OsString> {
+            path.components().rev().take(len).map(|part| part.as_os_str().to_owned()).collect()
+        };
+        let depth = own.components().count();
+        let is_told = |len: &usize| {
+            let same = |other: &&PathBuf| *other != own && end(other, *len) == end(own, *len);
+            !others.iter().any(|other| same(&other))
+        };
+        let len = (1..=depth).find(is_told)?;
+        let name = end(own, len).pop()?.to_string_lossy().into_owned();
+        Some(if len > 1 { format!("{name}/…") } else { name })
+    }
+}
+
 /// Ids, to be shown as short as they can be. These are those among which a shown one is looked for, not only those that
 /// are shown.
 #[derive(Debug)]
@@ -314,7 +354,42 @@ pub fn short_ids(ids: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ids, short_ids};
+    use super::{Ids, Listed, Namesakes, short_ids};
+    use crate::others::Other;
+    use segno_store::catalog::ForeignRow;
+    use segno_store::foreign::{Agent, Located, Stamp};
+    use std::path::{Path, PathBuf};
+
+    fn session(id: &str, path: &str) -> Listed {
+        let located = Located {
+            agent: Agent::Claude,
+            path: PathBuf::from(path),
+            key: None,
+            id: Some(id.to_owned()),
+            parent: None,
+            archived: false,
+            stamp: Stamp::default(),
+        };
+        Listed::Other(Box::new(Other::new(ForeignRow::unread(&located), &[])))
+    }
+
+    #[test]
+    fn sessions_with_one_id_are_told_apart_by_where_they_are() {
+        let cases: [(&[&str], &[&str]); 5] = [
+            (&["/p/a/x.jsonl", "/p/b/x.jsonl"], &["a/…", "b/…"]),
+            (&["/p/a/x.jsonl", "/p/a/copy.jsonl"], &["x.jsonl", "copy.jsonl"]),
+            (&["/p/a/s/x.jsonl", "/q/a/s/x.jsonl", "/p/x.jsonl"], &["p/…", "q/…", "p/…"]),
+            (&["/x.jsonl", "/p/x.jsonl"], &["//…", "p/…"]),
+            (&["/p/a/x.jsonl", "/p/a/x.jsonl"], &["", ""]),
+        ];
+        for (paths, expected) in cases {
+            let of = |path: &&'static str| ("claude", "ID", Path::new(*path));
+            let all = Namesakes::new(paths.iter().map(of));
+            let told = paths.iter().map(|path| all.told_by(&session("id", path)));
+            assert_eq!(told.map(Option::unwrap_or_default).collect::<Vec<_>>(), expected);
+            assert_eq!(all.told_by(&session("other", paths[0])), None);
+        }
+    }
 
     #[test]
     fn an_id_that_was_not_there_is_told_from_the_others_too() {

@@ -11,7 +11,7 @@ pub use json::trash_json;
 use super::Workplace;
 use crate::args::ListArgs;
 use crate::error::{CliError, ExitCode};
-use crate::listing::{Ids, Listed, OWN, Wanted, ordered};
+use crate::listing::{Ids, Listed, Namesakes, OWN, Wanted, ordered};
 use crate::others::{self, Here, Meter, Other, Others, Survey};
 use crate::sessions::Entry;
 use crate::terminal::table::{self, Column, Table, plural};
@@ -130,6 +130,8 @@ struct Page {
     shown: Vec<Listed>,
     /// Of all sessions, among which the shown ones are looked for by their ids.
     ids: Ids,
+    /// Also of all sessions.
+    namesakes: Namesakes,
     /// Sessions, not subagents', that are left out by the filters.
     elsewhere: usize,
     /// Of those, how many are damaged.
@@ -143,6 +145,8 @@ struct Page {
 impl Page {
     fn new(sessions: Vec<Listed>, wanted: &Wanted, children: bool, now: Timestamp) -> Self {
         let ids = Ids::new(sessions.iter().map(Listed::id));
+        let all = sessions.iter().map(|one| (one.source(), one.id(), one.place().0));
+        let namesakes = Namesakes::new(all);
         let (held, rest): (Vec<_>, Vec<_>) =
             sessions.into_iter().partition(|session| wanted.holds(session, now));
         let (shown, hidden): (Vec<_>, Vec<_>) =
@@ -151,6 +155,7 @@ impl Page {
         Self {
             shown: ordered(shown, now),
             ids,
+            namesakes,
             elsewhere: left.len(),
             damaged_elsewhere: left.iter().filter(|session| session.is_damaged()).count(),
             children: hidden.iter().filter(|session| session.is_child()).count(),
@@ -187,7 +192,7 @@ pub fn columns() -> Vec<Column> {
 #[must_use]
 pub fn cells(entry: &Entry, id: &str, now: Timestamp) -> Vec<Text> {
     let session = Listed::Own(Box::new(entry.clone()));
-    let mut cells = any_cells(&session, id, now);
+    let mut cells = any_cells(&session, id, None, now);
     cells.remove(1);
     cells
 }
@@ -198,7 +203,8 @@ fn any_columns() -> Vec<Column> {
     columns
 }
 
-fn any_cells(session: &Listed, id: &str, now: Timestamp) -> Vec<Text> {
+/// `told_by` is what tells it from others with its id.
+fn any_cells(session: &Listed, id: &str, told_by: Option<&str>, now: Timestamp) -> Vec<Text> {
     let plain = |text: &str| Text::line(Tone::Plain, text);
     let age = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| table::age(now, at));
     let size = match session.bytes() {
@@ -214,7 +220,12 @@ fn any_cells(session: &Listed, id: &str, now: Timestamp) -> Vec<Text> {
         plain(&table::count(session.usage().context())),
         plain(&size),
         Text::line(state_tone(session.state()), &session.state_shown()),
-        title(session),
+        match told_by {
+            Some(name) => Text::line(Tone::Dim, &format!("[{name}]"))
+                .with(Tone::Plain, " ")
+                .with_text(title(session)),
+            None => title(session),
+        },
     ]
 }
 
@@ -306,7 +317,9 @@ fn table(page: &Page, now: Timestamp, columns_wide: usize) -> Vec<Text> {
     let only_own = page.shown.iter().all(|session| session.agent().is_none());
     let mut table = Table::new(if only_own { columns() } else { any_columns() });
     for session in &page.shown {
-        let mut cells = any_cells(session, page.ids.short(session.id()), now);
+        let told_by = page.namesakes.told_by(session);
+        let id = page.ids.short(session.id());
+        let mut cells = any_cells(session, id, told_by.as_deref(), now);
         if only_own {
             cells.remove(1);
         }

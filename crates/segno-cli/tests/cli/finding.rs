@@ -316,7 +316,8 @@ fn in_a_terminal_rows_appear_while_others_are_still_being_read() {
                 .put(&machine);
         let written = segno_model::Timestamp::parse(&format!("{day}T09:00:02.500Z")).unwrap();
         let written = UNIX_EPOCH + Duration::from_millis(written.0.cast_unsigned());
-        fs::File::options().write(true).open(path).unwrap().set_modified(written).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(written).unwrap();
+        path
     };
     put(1, "2026-03-05", 0);
     put(2, "2026-03-01", 0);
@@ -324,7 +325,14 @@ fn in_a_terminal_rows_appear_while_others_are_still_being_read() {
     let large = 17 << 20;
     put(3, "2026-03-04", large);
     put(4, "2026-03-03", large);
-    put(5, "2026-03-02", 0);
+    let first = put(5, "2026-03-02", 0);
+    // Another file with the same id.
+    let second = first.parent().unwrap().with_file_name("-elsewhere");
+    fs::create_dir(&second).unwrap();
+    let second = second.join(first.file_name().unwrap());
+    fs::copy(&first, &second).unwrap();
+    let modified = fs::metadata(&first).unwrap().modified().unwrap();
+    fs::File::options().write(true).open(second).unwrap().set_modified(modified).unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_segno"));
     command.arg("list");
     command.cwd(&cwd);
@@ -334,12 +342,14 @@ fn in_a_terminal_rows_appear_while_others_are_still_being_read() {
     assert_eq!(shown.exit_code(), 0);
     let raw = String::from_utf8_lossy(shown.raw()).into_owned();
     let place = |text: &str| raw.find(text).unwrap_or_else(|| panic!("no {text:?} in {raw:?}"));
-    let order = ["c0de0001", "reading 1 of 3 sessions, 17 MB of 34 MB (Claude Code)", "c0de0004"];
+    let order = ["c0de0001", "reading 1 of 4 sessions, 17 MB of 34 MB (Claude Code)", "c0de0004"];
     assert!(order.map(place).is_sorted(), "{raw:?}");
     let screen = shown.screen();
     assert!(!screen.contains("reading"), "{screen}");
     let ids: Vec<&str> = screen.trim_end().lines().filter_map(|line| line.get(..8)).collect();
-    let wanted = ["ID      ", "c0de0001", "c0de0003", "c0de0004", "c0de0005", "c0de0002"];
+    let wanted =
+        ["ID      ", "c0de0001", "c0de0003", "c0de0004", "c0de0005", "c0de0005", "c0de0002"];
     assert_eq!(ids, wanted, "{screen}");
-    assert_eq!(field(&machine.list(&[]), "id"), [1, 3, 4, 5, 2].map(id));
+    assert_eq!(field(&machine.list(&[]), "id"), [1, 3, 4, 5, 5, 2].map(id));
+    assert!(screen.contains("[-elsewhere/…] 2026-03-02"), "{screen}");
 }

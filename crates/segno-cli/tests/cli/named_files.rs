@@ -236,3 +236,19 @@ fn an_unreadable_session_is_told_in_sums_and_shown_as_that() {
     let shown = machine.run(&["show", ID]);
     assert!(shown.code == 2 && !shown.out.contains("nothing was said"), "{shown:?}");
 }
+
+/// Two files with one id are two rows, which say where each is.
+#[test]
+fn files_with_one_id_are_told_apart_in_a_list() {
+    let machine = Machine::with(CLAUDE, &["41-secrets-and-modes/session"]);
+    let one = machine.out(&["list", "--all"]);
+    assert!(!one.contains('['), "{one}");
+    machine.put(
+        &format!(".claude/projects/-srv-work-other/{ID}.jsonl"),
+        std::str::from_utf8(&session()).unwrap(),
+    );
+    let both = machine.out(&["list", "--all"]);
+    for place in ["[-srv-work-kiln/…] ", "[-srv-work-other/…] "] {
+        assert_eq!(both.matches(place).count(), 1, "{both}");
+    }
+}

@@ -6,13 +6,14 @@
 //! written (a clock was wrong) comes late.
 
 use super::{Page, any_cells, any_columns, closing_lines, nothing, with};
-use crate::listing::{Ids, Listed, Wanted, newest_first};
+use crate::listing::{Ids, Listed, Namesakes, Wanted, newest_first};
 use crate::others::{Meter, Other, Survey, continued};
 use crate::terminal::Screen;
 use crate::terminal::table::{Sheet, Table};
 use segno_model::Timestamp;
 use segno_store::catalog::Progress;
 use std::collections::HashSet;
+use std::path::PathBuf;
 
 /// Room for figures and words that are not known yet.
 const FIGURE: usize = "1023 KB".len();
@@ -34,10 +35,16 @@ pub(super) async fn list(
     let ids: Vec<String> =
         known.iter().map(|session| session.id().to_owned()).chain(unread).collect();
     let ids = Ids::new(ids.iter().map(String::as_str));
+    let unread = survey.unread().filter_map(|located| {
+        Some((located.agent.id(), located.id.as_deref()?, located.path.as_path()))
+    });
+    let all = known.iter().map(|session| (session.source(), session.id(), session.place().0));
+    let namesakes = Namesakes::new(all.chain(unread));
     let mut stream = Stream {
         sheet: sheet(&known, &survey, &ids, screen.look().columns),
         known,
         ids,
+        namesakes,
         shown: HashSet::new(),
         wanted,
         now,
@@ -66,11 +73,20 @@ fn sheet(known: &[Listed], survey: &Survey, ids: &Ids, width: usize) -> Sheet {
     Table::new(columns.map(|(column, room)| column.at_least(room)).collect()).into_sheet(width)
 }
 
+/// A session that was shown: whose, its id, and where it is.
+type Shown = (&'static str, String, PathBuf, Option<String>);
+
+fn as_shown(session: &Listed) -> Shown {
+    let (path, key) = session.place();
+    (session.source(), session.id().to_owned(), path.to_owned(), key.map(str::to_owned))
+}
+
 struct Stream<'a> {
     known: Vec<Listed>,
     ids: Ids,
+    namesakes: Namesakes,
     sheet: Sheet,
-    shown: HashSet<(&'static str, String)>,
+    shown: HashSet<Shown>,
     wanted: &'a Wanted,
     now: Timestamp,
     screen: &'a mut Screen,
@@ -109,7 +125,7 @@ impl Stream<'_> {
     }
 
     fn is_shown(&self, session: &Listed) -> bool {
-        self.shown.contains(&(session.source(), session.id().to_owned()))
+        self.shown.contains(&as_shown(session))
     }
 
     fn rows(&mut self, sessions: &[Listed]) {
@@ -121,9 +137,11 @@ impl Stream<'_> {
             self.screen.line(self.sheet.header());
         }
         for session in sessions {
-            let cells = any_cells(session, self.ids.short(session.id()), self.now);
+            let told_by = self.namesakes.told_by(session);
+            let id = self.ids.short(session.id());
+            let cells = any_cells(session, id, told_by.as_deref(), self.now);
             self.screen.line(self.sheet.row(cells));
-            self.shown.insert((session.source(), session.id().to_owned()));
+            self.shown.insert(as_shown(session));
         }
         self.screen.flush();
     }
@@ -163,7 +181,6 @@ mod tests {
     use super::*;
     use segno_store::catalog::ForeignRow;
     use segno_store::foreign::{Agent, Located, Stamp};
-    use std::path::PathBuf;
 
     const NOW: Timestamp = Timestamp(1_000);
 
