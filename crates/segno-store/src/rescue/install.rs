@@ -28,6 +28,13 @@ impl Plan {
         let name = new_name(self.agent, &self.path, &to).ok_or_else(in_a_folder)?;
         let path = found.path.parent().unwrap_or(Path::new(".")).join(name);
         let rename = Rename { from, to };
+        // Its agent may have packed it since, or put it away.
+        let elsewhere = || foreign::whereabouts(self.agent, roots, &rename.to);
+        if !path.exists()
+            && let Some(file) = elsewhere()
+        {
+            return Ok(Placed { file, backup: None, set_aside: None, was_there: true });
+        }
         if let Some(dir) = path.parent() {
             sweep_nameless(&RealDisk, dir);
         }

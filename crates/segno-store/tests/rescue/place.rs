@@ -291,6 +291,56 @@ fn many_installations_at_once_make_one_copy() {
     }
 }
 
+/// Covers: G14. A copy that its agent packed, put away or moved to another project is there.
+#[test]
+fn a_copy_that_its_agent_moved_is_not_made_again() {
+    let claude = ".claude/projects/-x";
+    let codex = "15-orphan-call-tail/rollout-2026-03-02T09-00-00-019c0000-000f-7000-8000-00000000000f.jsonl";
+    let pi =
+        "20-reused-call-ids/2026-03-02T09-00-00-000Z_019c1111-0014-7000-8000-000000000014.jsonl";
+    let archived = ".codex/archived_sessions";
+    let packed = ".codex/sessions/2026/03/02";
+    let rows = [
+        (CASE.trim_start_matches("cases/"), claude, ".claude/projects/-y", false),
+        (codex, packed, archived, false),
+        (codex, packed, archived, true),
+        (codex, packed, packed, true),
+        (pi, ".pi/agent/sessions/--x--", ".pi/agent/sessions/--y--", false),
+    ];
+    for (case, folder, to, is_packed) in rows {
+        let home = tempfile::tempdir().expect("a folder");
+        for folder in [folder, to] {
+            fs::create_dir_all(home.path().join(folder)).expect("a folder");
+        }
+        let name = Path::new(case).file_name().expect("it has one");
+        let path = home.path().join(folder).join(name);
+        fs::copy(corpus(&format!("cases/{case}")), &path).expect("it is in the corpus");
+        let roots = Roots { home: home.path().to_owned(), ..Roots::default() };
+        let install = || {
+            let found = segno_store::foreign::recognise(&path).expect("it is one");
+            rescue::plan(&found).expect("it reads").install(&roots).expect("a place")
+        };
+        let made = install();
+        assert!(!made.was_there, "{case}: {made:?}");
+        let mut moved = home.path().join(to).join(made.file.file_name().expect("it has one"));
+        if is_packed {
+            let bytes = fs::read(&made.file).expect("it is there");
+            let Some(bytes) = segno_testkit::zstd(&bytes, "-3") else {
+                return segno_testkit::skipped("zstd is not there");
+            };
+            moved.as_mut_os_string().push(".zst");
+            fs::write(&moved, bytes).expect("room");
+            fs::remove_file(&made.file).expect("it is there");
+        } else {
+            fs::rename(&made.file, &moved).expect("room");
+        }
+        let before = names(&path);
+        let again = install();
+        assert!(again.was_there && again.file == moved, "{case} in {to}: {again:?}");
+        assert_eq!(names(&path), before, "{case} in {to}");
+    }
+}
+
 /// What a killed process left is gone with the next repair in its folder; what is at work, or somebody else's, stays.
 #[test]
 fn files_that_never_got_their_name_are_swept() {
