@@ -207,6 +207,12 @@ impl<R: Read> Lines<R> {
                 may_wait = false;
                 order =
                     Arc::new(Order::of(&path, agent, Spot { line: number, object: left.start })?);
+                if order.is_given_up() {
+                    tell_given_up(
+                        &Origin { line: Some(number), offset: Some(offset), id: None },
+                        out,
+                    );
+                }
                 let (bytes, left) = (text.into_owned().into_bytes(), left.collect());
                 self.order = Arc::clone(&order);
                 self.hold(number, Held { offset, bytes, left, is_begun: true });
@@ -508,6 +514,14 @@ fn unicode<'b>(bytes: &'b [u8], at: &Origin, out: &mut Emitter<'_>) -> Cow<'b, s
         out.found("lone-surrogate", Warning, at, sentence, "It stands as U+FFFD.");
     }
     text
+}
+
+/// Tells that records are not put in order from here on.
+fn tell_given_up(at: &Origin, out: &mut Emitter<'_>) {
+    let sentence =
+        "From here on, more records stand before what they hang on than can wait for it.";
+    let done = "They were read where they stand; what they hang on was not found.";
+    out.found("unordered", Severity::Damage, at, sentence, done);
 }
 
 /// Keeps a record of a shape that nobody knows, and tells it.

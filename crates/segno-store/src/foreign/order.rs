@@ -43,6 +43,8 @@ pub(crate) struct Order {
     moved: BTreeMap<Spot, Moved>,
     /// Lines that do not come in one piece or not where they stand, and how many objects they hold.
     apart: HashMap<u64, usize>,
+    /// Whether there is one, and it is too far from how the records stand.
+    is_given_up: bool,
 }
 
 /// Where a record goes.
@@ -55,6 +57,12 @@ pub(crate) enum Moved {
 }
 
 impl Order {
+    /// Whether records stay where they stand though others that they name stand behind them: more of them would have to
+    /// wait than are held.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_given_up
+    }
+
     /// The order of a file's records from one on; those before it are past.
     pub(crate) fn of(path: &Path, agent: Agent, from: Spot) -> Result<Self, ForeignError> {
         let (input, _) = unpack::open(path).map_err(|e| ForeignError::io(path, e))?;
@@ -177,7 +185,7 @@ impl File {
             }
             free.extend(run.closed());
         }
-        Order::default()
+        Order { is_given_up: true, ..Order::default() }
     }
 
     /// A row with what it waits for.

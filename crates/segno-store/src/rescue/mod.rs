@@ -139,6 +139,11 @@ pub fn plan(session: &Located) -> Result<Plan, RescueError> {
         }
         if draft.has(Rule::OutOfOrder) {
             order = Arc::new(Order::of(&source.path, agent, Spot::default())?);
+            if order.is_given_up() {
+                draft.note(
+                    "more than 32 MiB of lines stand before what they hang on; they stay there",
+                );
+            }
         }
         renumber_from = go_through(&source, &reading, &order, &mut draft)?;
     } else {

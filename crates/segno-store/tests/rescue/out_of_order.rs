@@ -1,7 +1,9 @@
 //! Lines that stand before what they hang on.
 
 use crate::bench::{Copy, Repaired, corpus, repaired, session};
-use segno_store::foreign::{Agent, Located};
+use segno_model::finding::Severity;
+use segno_store::foreign::{Agent, Located, View};
+use segno_store::rescue;
 use serde_json::Value;
 use std::fs;
 
@@ -155,5 +157,35 @@ fn records_on_one_line_come_in_their_order() {
             let shown = format!("{name}, lines {} and {at} on one line", at + 1);
             comes_back(&session, &sent, &bent, false, &shown);
         }
+    }
+}
+
+/// More than can wait stays where it is, and that is said.
+#[test]
+fn records_that_are_too_many_to_wait_are_told() {
+    let padding = format!("{{\"padding\":\"{}\",", "x".repeat(33 << 20));
+    let name = "foreign/claude/multi-turn-tools.jsonl";
+    let session = session(name);
+    let bytes = fs::read(&session.path).expect("it is in the corpus");
+    let lines = lines(&bytes);
+    let named = |at: usize| links(session.agent, lines[at]).1;
+    let hangs = |at: &usize| {
+        let own = links(session.agent, lines[*at - 1]).0;
+        own.iter().any(|own| own != "header" && named(*at).contains(own))
+    };
+    let at = (1..lines.len()).find(hangs).expect("one hangs on the line before it");
+    for (is_long, expected) in [(false, 0), (true, 1)] {
+        let child = String::from_utf8(lines[at].to_vec()).expect("UTF-8");
+        let child = if is_long { child.replacen('{', &padding, 1) } else { child };
+        let swapped = [&lines[..at - 1], &[child.as_bytes(), lines[at - 1]], &lines[at + 1..]];
+        let copy = Copy::of(&session, &swapped.concat().join(&b'\n'));
+        let view = View::transcript(&copy.session).expect("it reads");
+        let told = view.findings.iter().filter(|finding| finding.code == "unordered");
+        let places: Vec<_> = told.map(|told| (told.line, told.severity)).collect();
+        let place = (Some(at as u64), Severity::Damage);
+        assert_eq!(places, vec![place; expected], "{name}");
+        let plan = rescue::plan(&copy.session).expect("it reads");
+        let notes = plan.notes.iter().filter(|note| note.contains("32 MiB")).count();
+        assert_eq!(notes, expected, "{name}: {:?}", plan.notes);
     }
 }
