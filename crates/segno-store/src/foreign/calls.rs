@@ -33,6 +33,16 @@ struct Call {
     tool: u32,
 }
 
+/// The call that a result names.
+pub(super) struct Found {
+    /// The record that made it.
+    pub(super) seq: Seq,
+    /// The tool.
+    pub(super) name: String,
+    /// Whether that record is on the result's own branch.
+    pub(super) is_on_branch: bool,
+}
+
 impl Calls {
     /// Notes a call that the record `seq` makes.
     pub(super) fn call(&mut self, id: &str, name: &str, seq: Seq, origin: &Origin) {
@@ -60,50 +70,48 @@ impl Calls {
         at: &Origin,
         out: &mut Emitter<'_>,
     ) -> Option<(Seq, String)> {
-        self.result_on(id, None, at, out)
-    }
-
-    /// As [`Self::result`], for formats in which a result hangs on the record that made the call: a call
-    /// of `turn` with this id is meant before any other. On branches that were written in turn, the
-    /// nearest open call may be another branch's.
-    pub(super) fn result_on(
-        &mut self,
-        id: &str,
-        turn: Option<Seq>,
-        at: &Origin,
-        out: &mut Emitter<'_>,
-    ) -> Option<(Seq, String)> {
-        let id = hash(id);
-        let once = self.once.get(&id).map(std::slice::from_ref);
-        let Some(calls) = once.or_else(|| self.again.get(&id).map(Vec::as_slice)) else {
-            let sentence = "A result stands here whose call is nowhere in the session.";
-            out.found(
-                "orphan-result",
-                Severity::Warning,
-                at,
-                sentence,
-                "It is shown and not sent to a model.",
-            );
+        let Some(found) = self.find(id, None, |_| true) else {
+            tell_orphan("A result stands here whose call is nowhere in the session.", at, out);
             return None;
         };
+        if !self.close(id, &found) {
+            tell_second(at, out);
+        }
+        Some((found.seq, found.name))
+    }
+
+    /// The call that a result would answer, the nearest that has no result. In formats in which a result hangs on the
+    /// record that made the call, one of `turn` is meant before any other, and then one of which `is_above` says that
+    /// it is on the result's own branch: of branches that were written in turn the nearest may be another one's.
+    pub(super) fn find(
+        &self,
+        id: &str,
+        turn: Option<Seq>,
+        is_above: impl Fn(Seq) -> bool,
+    ) -> Option<Found> {
+        let id = hash(id);
+        let once = self.once.get(&id).map(std::slice::from_ref);
+        let calls = once.or_else(|| self.again.get(&id).map(Vec::as_slice))?;
         let turn = turn.map(Short::of);
         let at_turn = |turn| calls.binary_search_by_key(&turn, |call| call.seq).is_ok();
         let meant = turn.filter(|turn| at_turn(*turn));
-        let mut fitting = calls.iter().rev().filter(|call| meant.is_none_or(|seq| call.seq == seq));
+        let is_above = |call: &&Call| is_above(call.seq.seq());
+        let is_on_branch = meant.is_some() || calls.iter().rev().any(|call| is_above(&call));
+        let fits = |call: &&Call| match meant {
+            Some(seq) => call.seq == seq,
+            None => !is_on_branch || is_above(call),
+        };
+        let mut fitting = calls.iter().rev().filter(fits);
         let last = fitting.clone().next();
-        let open = fitting.find(|call| close(&mut self.open, (id, call.seq)));
-        if open.is_none() {
-            let sentence = "A second result stands here for a call that has one.";
-            out.found(
-                "duplicate-result",
-                Severity::Warning,
-                at,
-                sentence,
-                "The first one counts; both are shown.",
-            );
-        }
+        let open = fitting.find(|call| self.open.contains_key(&(id, call.seq)));
         let call = open.or(last)?;
-        Some((call.seq.seq(), self.tools.name(call.tool).to_owned()))
+        let name = self.tools.name(call.tool).to_owned();
+        Some(Found { seq: call.seq.seq(), name, is_on_branch })
+    }
+
+    /// A call gets its result; false when it has one.
+    pub(super) fn close(&mut self, id: &str, call: &Found) -> bool {
+        close(&mut self.open, (hash(id), Short::of(call.seq)))
     }
 
     /// Tells which calls have no result. Readers call it at the end.
@@ -117,6 +125,19 @@ impl Calls {
             out.found("interrupted-call", Severity::Note, origin, sentence, done);
         }
     }
+}
+
+/// Tells that a result has no call that is sent with it.
+pub(super) fn tell_orphan(sentence: &str, at: &Origin, out: &mut Emitter<'_>) {
+    let done = "It is shown and not sent to a model.";
+    out.found("orphan-result", Severity::Warning, at, sentence, done);
+}
+
+/// Tells that a call has more than one result.
+pub(super) fn tell_second(at: &Origin, out: &mut Emitter<'_>) {
+    let sentence = "A second result stands here for a call that has one.";
+    let done = "The first one counts; both are shown.";
+    out.found("duplicate-result", Severity::Warning, at, sentence, done);
 }
 
 /// Takes one of the open calls of a record under one id; false when there is none.

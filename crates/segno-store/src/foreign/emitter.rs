@@ -4,7 +4,7 @@
 //! recognised. Must not: know any agent.
 
 use super::input::ForeignError;
-use super::item::{Fact, ForeignRecord, Item, Origin, RawPiece, Sink};
+use super::item::{Astray, Fact, ForeignRecord, Item, Origin, RawPiece, Sink};
 use segno_model::finding::{Finding, Severity};
 use segno_model::record::Custom;
 use segno_model::{Body, Envelope, Record, Seq, Timestamp};
@@ -42,6 +42,8 @@ pub(super) struct Meta {
     pub(super) response: Option<String>,
     /// See [`ForeignRecord::pieces`].
     pub(super) pieces: Vec<RawPiece>,
+    /// See [`ForeignRecord::astray`].
+    pub(super) astray: Option<Astray>,
 }
 
 impl<'s> Emitter<'s> {
@@ -76,6 +78,7 @@ impl<'s> Emitter<'s> {
             inherited: meta.inherited,
             response: meta.response,
             pieces: meta.pieces,
+            astray: meta.astray,
         }));
         seq
     }

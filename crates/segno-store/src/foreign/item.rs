@@ -46,6 +46,23 @@ pub struct ForeignRecord {
     pub response: Option<String>,
     /// What the agent wrote in the message and our terms do not hold.
     pub pieces: Vec<RawPiece>,
+    /// Set on a result that its agent must not send where it stands, in formats in which it would.
+    pub(crate) astray: Option<Astray>,
+}
+
+/// What is wrong with the place of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Astray {
+    /// Its call is nowhere.
+    Nowhere,
+    /// Its call is on another branch.
+    OtherBranch,
+    /// Its call is in a reply that broke off, and that is not sent.
+    BrokenReply,
+    /// Its call has a result.
+    Second,
+    /// Something else was said between its call's reply and it; it belongs before this record.
+    Late(Seq),
 }
 
 /// A piece of a message of which our terms hold less than it says, as the agent wrote it.

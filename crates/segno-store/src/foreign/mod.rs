@@ -51,6 +51,7 @@ pub use calls::UNKNOWN_OUTCOME;
 pub use facts::Facts;
 pub use failure::failure;
 pub use input::ForeignError;
+pub(crate) use item::Astray;
 pub use item::{Fact, ForeignRecord, Item, Origin, RawPiece, Sink};
 pub use live::{Openers, Running, openers, running};
 pub use locate::{Located, Roots, Stamp};

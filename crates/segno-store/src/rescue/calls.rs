@@ -120,6 +120,15 @@ impl Calls {
         found.ok_or(Answer::Second)
     }
 
+    /// As [`Self::result`], where it is known in which line its call's reply begins: the id under which the call is
+    /// sent, if it has got another one. None where there is no such call, or it has a result.
+    pub(super) fn result_of(&mut self, id: &str, reply: u64) -> Option<Answer> {
+        let open = self.open.get_mut(&hash(id))?;
+        let at = open.iter().position(|call| call.reply == reply)?;
+        let call = open.remove(at);
+        Some(Answer::First(Some(call.id).filter(|sent| *sent != id)))
+    }
+
     /// A result for `of` stands at `at`: those of later calls of its turn come behind it.
     pub(super) fn come_behind(&mut self, of: &Open, at: &At, is_turn: impl Fn(&Open) -> bool) {
         self.each_open(|open| {

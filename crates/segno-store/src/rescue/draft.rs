@@ -8,7 +8,7 @@ use super::rule::Rule;
 use crate::foreign::Agent;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an object stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,10 @@ pub(super) struct Edit {
     pub(super) before: Vec<String>,
     /// Lines that come behind one of its objects.
     pub(super) after: BTreeMap<usize, Vec<String>>,
+    /// Objects that do not stay here.
+    pub(super) moved: BTreeSet<usize>,
+    /// Such objects, of other lines, that come before one of its own.
+    pub(super) comes: BTreeMap<usize, Vec<At>>,
 }
 
 /// What becomes of one object.
@@ -105,6 +109,22 @@ impl Draft {
             splices.retain(|(place, _)| place.is_empty() || *place != span);
             splices.push((span, text.into()));
         }
+    }
+
+    /// What stands in a place of an object's text now, if that was replaced.
+    pub(super) fn spliced(&self, at: &At, span: &Span) -> Option<&str> {
+        match self.edits.get(&at.line)?.objects.get(&at.object)? {
+            Fate::Out => None,
+            Fate::Spliced(splices) => {
+                splices.iter().find(|(place, _)| place == span).map(|(_, text)| &**text)
+            }
+        }
+    }
+
+    /// Moves an object before another one.
+    pub(super) fn move_before(&mut self, at: &At, other: &At) {
+        self.edit(at).moved.insert(at.object);
+        self.edit(other).comes.entry(other.object).or_default().push(*at);
     }
 
     /// Replaces several places of an object's text.

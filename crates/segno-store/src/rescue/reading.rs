@@ -4,9 +4,12 @@
 //! at bytes.
 
 use super::folder;
+use super::rule::Rule;
 use super::tree::{hash, uuid_of};
 use crate::disk::RealDisk;
-use crate::foreign::{self, Agent, Facts, ForeignError, Item, Located, View};
+use crate::foreign::{
+    self, Agent, Astray, Facts, ForeignError, ForeignRecord, Item, Located, Origin, View,
+};
 use segno_model::context::Unanswered;
 use segno_model::record::Message;
 use segno_model::{Body, Timestamp};
@@ -25,8 +28,14 @@ pub(super) struct Reading {
     pub(super) orphans: HashSet<u64>,
     /// What the session continues is nowhere.
     pub(super) lost_base: bool,
+    /// Lines of compactions that name what they cannot keep.
+    pub(super) lost_kept: HashSet<u64>,
     /// By the line of a compaction: the first record that it keeps.
     pub(super) kept: HashMap<u64, Option<String>>,
+    /// Results that must not be sent where they stand.
+    astray: HashMap<u64, Stray>,
+    /// Rows before which such a result belongs.
+    awaited: HashSet<u64>,
     pub(super) facts: Facts,
     /// Whether it is a subagent's.
     pub(super) is_child: bool,
@@ -46,7 +55,7 @@ impl Reading {
             folder: folder::name(&session.path),
             ..Self::default()
         };
-        let mut kept = HashMap::new();
+        let (mut kept, mut late) = (HashMap::new(), Vec::new());
         let read = foreign::read(session, &mut |item| {
             match item {
                 Item::Record(read) => {
@@ -59,6 +68,7 @@ impl Reading {
                     {
                         reading.replies.extend(origin.line);
                     }
+                    late.extend(reading.take_astray(&read));
                     if let Some(line) = origin.line.filter(|_| record.is_node()) {
                         let id = origin.id.as_deref().unwrap_or_default();
                         reading.nodes.insert(key(line, id));
@@ -72,6 +82,9 @@ impl Reading {
                 Item::Finding(found) if found.code == "orphan-result" => {
                     reading.orphans.extend(found.line);
                 }
+                Item::Finding(found) if found.code == "missing-kept-record" => {
+                    reading.lost_kept.extend(found.line);
+                }
                 Item::Finding(found) => reading.lost_base |= found.code == "missing-base",
             }
             ControlFlow::Continue(())
@@ -82,7 +95,7 @@ impl Reading {
             Err(error) => return Err(error),
         }
         reading.replies.sort_unstable();
-        reading.name_kept(session, &kept)?;
+        reading.look_up(session, &kept, &late)?;
         if let Ok(view) = View::pairs(session) {
             let mut lines = HashMap::new();
             for read in &view.records {
@@ -92,6 +105,21 @@ impl Reading {
             reading.unanswered = view.context().unanswered.into_iter().map(call).collect();
         }
         Ok(reading)
+    }
+
+    /// Notes what is wrong with where a result stands; gives one that is late.
+    fn take_astray(&mut self, read: &ForeignRecord) -> Option<Late> {
+        let (astray, result) = (read.astray?, key_of(&read.origin)?);
+        if let Some(stray) = Stray::unsent(astray) {
+            self.astray.insert(result, stray);
+        }
+        match (astray, read.record.body()) {
+            (Astray::Late(before), Body::Message(message)) => match &**message {
+                Message::Tool(tool) => Some(Late { result, call: tool.call_seq?, before }),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// Whether a row became a node.
@@ -141,22 +169,34 @@ impl Reading {
         }
     }
 
-    fn name_kept(
+    /// Whether something is wrong with where a result stands.
+    pub(super) fn astray(&self, line: u64, id: &str) -> Option<Stray> {
+        self.astray.get(&key(line, id)).copied()
+    }
+
+    /// Whether a late result has to come before a row.
+    pub(super) fn is_awaited(&self, line: u64, id: &str) -> bool {
+        !self.awaited.is_empty() && self.awaited.contains(&key(line, id))
+    }
+
+    /// Finds the rows that others name by their numbers.
+    fn look_up(
         &mut self,
         session: &Located,
         kept: &HashMap<u64, Option<u64>>,
+        late: &[Late],
     ) -> Result<(), ForeignError> {
-        let wanted: HashSet<u64> = kept.values().copied().flatten().collect();
+        let of_late = late.iter().flat_map(|late| [late.call, late.before]);
+        let wanted: HashSet<u64> = kept.values().copied().flatten().chain(of_late).collect();
         if wanted.is_empty() {
             return Ok(());
         }
-        let mut names = HashMap::new();
+        let mut rows: HashMap<u64, Origin> = HashMap::new();
         let read = foreign::read(session, &mut |item| {
             if let Item::Record(read) = item
                 && wanted.contains(&read.record.seq())
-                && let Some(id) = read.origin.id
             {
-                names.insert(read.record.seq(), id);
+                rows.insert(read.record.seq(), read.origin);
             }
             ControlFlow::Continue(())
         });
@@ -165,14 +205,69 @@ impl Reading {
         {
             return Err(error);
         }
-        let name = |seq: &Option<u64>| seq.and_then(|seq| names.get(&seq).cloned());
+        let name = |seq: &Option<u64>| rows.get(&(*seq)?)?.id.clone();
         self.kept = kept.iter().map(|(line, seq)| (*line, name(seq))).collect();
+        for Late { result, call, before } in late {
+            let reply = rows.get(call).and_then(|row| row.line);
+            let before = rows.get(before).and_then(key_of);
+            if let (Some(reply), Some(before)) = (reply, before) {
+                self.astray.insert(*result, Stray::Late { reply, before });
+                self.awaited.insert(before);
+            }
+        }
         Ok(())
     }
 }
 
-fn key(line: u64, id: &str) -> u64 {
+/// A result that does not stand right behind its call: its row, and two of our numbers.
+struct Late {
+    result: u64,
+    call: u64,
+    before: u64,
+}
+
+/// What is told of a result without a call, and of a further one.
+pub(super) const ORPHAN: &str = "a result whose call is nowhere in the file";
+pub(super) const SECOND: &str = "a second result for one call";
+
+/// What is wrong with the place of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stray {
+    /// It must not be sent, and why.
+    Unsent(Rule, &'static str),
+    /// It belongs right before another row.
+    Late {
+        /// The line where its call's reply begins.
+        reply: u64,
+        /// That row.
+        before: u64,
+    },
+}
+
+impl Stray {
+    /// Of one that stays where it is.
+    fn unsent(astray: Astray) -> Option<Self> {
+        let (rule, what) = match astray {
+            Astray::OtherBranch => (Rule::OrphanResult, "a result whose call is on another branch"),
+            Astray::BrokenReply => (
+                Rule::OrphanResult,
+                "a result whose call is in a reply that broke off: it is not sent",
+            ),
+            Astray::Second => (Rule::SecondResult, SECOND),
+            // Where lines are taken in another order, its call may be there.
+            Astray::Nowhere | Astray::Late(_) => return None,
+        };
+        Some(Self::Unsent(rule, what))
+    }
+}
+
+/// A row, by its line and the id that the file gives it.
+pub(super) fn key(line: u64, id: &str) -> u64 {
     hash(&format!("{line} {id}"))
+}
+
+fn key_of(origin: &Origin) -> Option<u64> {
+    Some(key(origin.line?, origin.id.as_deref().unwrap_or_default()))
 }
 
 /// How much of an id stands in the name of one of Gemini CLI's files.

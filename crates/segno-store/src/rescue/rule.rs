@@ -29,7 +29,7 @@ pub enum Rule {
     RepeatedRecord,
     /// Another record with the id of an earlier one.
     ReusedId,
-    /// A record that stands before what it hangs on, or a result before its call.
+    /// A record that stands before what it hangs on, or a result before its call or not right behind it.
     OutOfOrder,
     /// A record that names a parent which is nowhere.
     MissingParent,
@@ -127,7 +127,12 @@ pub const RULES: &[RuleRow] = &[
         "left out: it stands there once",
     ),
     row(Rule::ReusedId, "reused-id", &[Claude, Pi], "the later one gets an id of its own"),
-    row(Rule::OutOfOrder, "out-of-order", &[Claude, Codex, Pi], "moved; the record stays as it is"),
+    row(
+        Rule::OutOfOrder,
+        "out-of-order",
+        &[Claude, Codex, Pi],
+        "moved; what it says stays as it is",
+    ),
     row(Rule::MissingParent, "missing-parent", &[Claude, Pi], "hung on the nearest earlier record"),
     row(Rule::Cycle, "cycle", &[Claude, Pi], "hung on the nearest earlier record"),
     row(
@@ -167,7 +172,12 @@ pub const RULES: &[RuleRow] = &[
         "left out; an empty result says that there was no output",
     ),
     row(Rule::StaleTip, "stale-tip", &[Pi], "hung on the last turn"),
-    row(Rule::LostKept, "lost-kept", &[Pi], "keeps what no earlier summary tells"),
+    row(
+        Rule::LostKept,
+        "lost-kept",
+        &[Pi],
+        "keeps what no earlier summary tells, or what follows the result",
+    ),
     row(Rule::UnknownPiece, "unknown-piece", &[Codex, Pi, Gemini], "stands as text"),
     row(
         Rule::OddField,

@@ -230,8 +230,14 @@ impl Tree {
     }
 
     /// The end. `instead`: rows behind which something was put on which their children hang now.
-    pub(super) fn finish(&mut self, instead: &HashMap<u64, String>, draft: &mut Draft) {
+    /// Gives the rows that hang on another one now than they name, and on which.
+    pub(super) fn finish(
+        &mut self,
+        instead: &HashMap<u64, String>,
+        draft: &mut Draft,
+    ) -> Vec<(At, Span, String)> {
         self.end_repeats(draft);
+        let mut hung = Vec::new();
         let all = std::mem::take(&mut self.waiting);
         let circles = self.circles(&all);
         for waiting in all {
@@ -246,7 +252,8 @@ impl Tree {
                 continue;
             }
             let target = target.map(|row| instead.get(&hash(&row)).cloned().unwrap_or(row));
-            draft.splice(&at, span, target.as_deref().map_or("null".to_owned(), quote));
+            draft.splice(&at, span.clone(), target.as_deref().map_or("null".to_owned(), quote));
+            hung.extend(target.map(|target| (at, span, target)));
             let what = match rule {
                 Rule::Cycle => "it follows itself, directly or through others",
                 _ if comes_later => "it names a parent that stands behind it",
@@ -255,6 +262,7 @@ impl Tree {
             };
             draft.tell(rule, Some(&at), what);
         }
+        hung
     }
 
     fn comes_later(&self, waiting: &Waiting) -> bool {

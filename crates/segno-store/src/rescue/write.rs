@@ -4,13 +4,13 @@
 //! anything, or know where the result goes.
 
 use super::codex;
-use super::draft::{Edit, Fate};
+use super::draft::{At, Edit, Fate};
 use super::error::RescueError;
 use super::json::spliced;
 use super::salvage::salvage;
 use super::{Plan, Source};
 use crate::foreign::lines::Line;
-use std::io::{self, Read as _, Write};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::sync::Arc;
 
 /// What is changed in every line besides.
@@ -72,7 +72,7 @@ impl<'o> Output<'o> {
             match plan.edits.get(&line.number) {
                 None => self.line(line.number, line.bytes, line.whole).map_err(failed)?,
                 Some(edit) => {
-                    self.edited(&line, edit).map_err(failed)?;
+                    self.edited(plan, source, &line, edit).map_err(failed)?;
                 }
             }
         }
@@ -95,18 +95,31 @@ impl<'o> Output<'o> {
         io::copy(&mut part, self.result).map(drop)
     }
 
-    fn edited(&mut self, line: &Line<'_>, edit: &Edit) -> io::Result<()> {
+    fn edited(
+        &mut self,
+        plan: &Plan,
+        source: &Source,
+        line: &Line<'_>,
+        edit: &Edit,
+    ) -> io::Result<()> {
         let Line { number, bytes, whole: ended, .. } = *line;
         for json in edit.before.iter().filter(|_| line.is_first) {
             self.put(number, json)?;
         }
         let found = salvage(bytes, number == 1);
-        let stays = edit.objects.is_empty() && found.rules.is_empty();
+        let stays = edit.objects.is_empty() && edit.moved.is_empty() && found.rules.is_empty();
         if stays {
+            for other in edit.comes.values().flatten() {
+                self.moved(plan, source, other)?;
+            }
             self.line(number, bytes, true)?;
         }
         for (at, object) in found.objects.iter().enumerate().filter(|(at, _)| line.has(*at)) {
+            for other in edit.comes.get(&at).into_iter().flatten().filter(|_| !stays) {
+                self.moved(plan, source, other)?;
+            }
             match edit.objects.get(&at) {
+                _ if edit.moved.contains(&at) => {}
                 None if !stays => self.line(number, object.as_bytes(), true)?,
                 None | Some(Fate::Out) => {}
                 Some(Fate::Spliced(splices)) => {
@@ -122,6 +135,22 @@ impl<'o> Output<'o> {
             self.aside.write_all(if ended { b"\n" } else { b"" })?;
         }
         Ok(())
+    }
+
+    /// An object of another line.
+    fn moved(&mut self, plan: &Plan, source: &Source, at: &At) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        BufReader::new(source.from(at.offset)?).read_until(b'\n', &mut bytes)?;
+        let found = salvage(&bytes, at.line == 1);
+        let Some(object) = found.objects.get(at.object) else { return Ok(()) };
+        let edit = plan.edits.get(&at.line);
+        match edit.and_then(|edit| edit.objects.get(&at.object)) {
+            Some(Fate::Out) => Ok(()),
+            Some(Fate::Spliced(splices)) => {
+                self.line(at.line, spliced(object, splices).as_bytes(), true)
+            }
+            None => self.line(at.line, object.as_bytes(), true),
+        }
     }
 
     /// One line that the file did not have.

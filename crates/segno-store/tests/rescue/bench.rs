@@ -1,6 +1,6 @@
 //! Repairing bytes and looking at what came out.
 
-use crate::{gemini_sends, pi_opens};
+use crate::{gemini_sends, pi_opens, pi_sends};
 use segno_model::Body;
 use segno_model::context::{Context, ContextMessage, UNKNOWN_OUTCOME};
 use segno_model::finding::{Finding, Severity};
@@ -195,6 +195,10 @@ pub(crate) fn keeps_its_promises(session: &Located, bytes: &[u8], shown: &str) -
     if session.agent == Agent::Gemini {
         let unpaired = gemini_sends::unpaired(&result.bytes);
         assert_eq!(unpaired, [""; 0], "{shown}: what it sends, {:?}", result.changes);
+    }
+    if session.agent == Agent::Pi {
+        let refused = pi_sends::refused(&result.bytes);
+        assert_eq!(refused, [""; 0], "{shown}: what it sends, {:?}", result.changes);
     }
     if session.path.to_string_lossy().contains("-v4-") {
         assert_eq!(pi_opens::refused(&result.bytes), None, "{shown}: {:?}", result.changes);

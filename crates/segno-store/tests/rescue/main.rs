@@ -12,6 +12,8 @@ mod members;
 mod order;
 mod out_of_order;
 mod packed;
+mod pi_late;
 mod pi_opens;
+mod pi_sends;
 mod pi_writes;
 mod place;

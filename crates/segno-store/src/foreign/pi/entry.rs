@@ -2,8 +2,9 @@
 //!
 //! Responsible for: what each type of entry becomes. Must not: decide where it hangs.
 
+use super::super::calls::{tell_orphan, tell_second};
 use super::super::emitter::{Emitter, Meta};
-use super::super::item::Origin;
+use super::super::item::{Astray, Origin};
 use super::super::lines::Object;
 use super::super::mend::Mended;
 use super::super::view::pos;
@@ -14,7 +15,7 @@ use super::tree::{Became, Kept, Place, Pointer};
 use segno_model::finding::Severity;
 use segno_model::record::{
     BranchSummary, Compaction, CompactionState, ContextEdit, Label, Message, ModelChange, Name,
-    Text, ThinkingChange, UsageRecord,
+    Text, ThinkingChange, ToolMessage, UsageRecord,
 };
 use segno_model::{Body, Pos, Seq};
 use serde::Deserialize;
@@ -183,14 +184,7 @@ impl Reader {
         match &mut said {
             Message::User(_) => {}
             Message::Tool(result) => {
-                let turn = self.tree.turn_of(at.place.node).map(|node| self.tree.seq(node));
-                let call = self.calls.result_on(&result.call_id, turn, &meta.origin, out);
-                if let Some((seq, name)) = call {
-                    result.call_seq = Some(seq);
-                    if result.name.is_empty() {
-                        result.name = name;
-                    }
-                }
+                meta.astray = self.pair(result, at, out);
                 written.became = Became::Result;
             }
             Message::Assistant(reply) => {
@@ -204,8 +198,15 @@ impl Reader {
                 self.model = reply.model.clone();
             }
         }
-        let origin = meta.origin.clone();
+        let (origin, astray) = (meta.origin.clone(), meta.astray);
+        let is_broken = matches!(&said, Message::Assistant(reply) if reply.partial);
         written.record = say(said, at, meta, out);
+        if is_broken && !calls.is_empty() {
+            self.broken.insert(written.record);
+        }
+        if matches!(astray, Some(Astray::Late(_))) {
+            self.late.insert(written.record);
+        }
         for (id, name) in calls {
             self.calls.call(&id, &name, written.record, &origin);
         }
@@ -213,6 +214,45 @@ impl Reader {
             out.custom("pi.error", error, at.aside());
         }
         written
+    }
+
+    /// Finds the call of a result, and says what is wrong with where the result stands: pi sends it there.
+    fn pair(
+        &mut self,
+        result: &mut ToolMessage,
+        at: &At<'_>,
+        out: &mut Emitter<'_>,
+    ) -> Option<Astray> {
+        let (above, origin) = (at.place.node, &at.meta.origin);
+        let turn = self.tree.turn_of(above).map(|node| self.tree.seq(node));
+        let is_above = |seq| self.tree.is_above(above, seq);
+        let Some(call) = self.calls.find(&result.call_id, turn, is_above) else {
+            tell_orphan("A result stands here whose call is nowhere in the session.", origin, out);
+            return Some(Astray::Nowhere);
+        };
+        if result.name.is_empty() {
+            result.name.clone_from(&call.name);
+        }
+        if !call.is_on_branch {
+            tell_orphan("A result stands here whose call is on another branch.", origin, out);
+            return Some(Astray::OtherBranch);
+        }
+        result.call_seq = Some(call.seq);
+        if self.broken.contains(&call.seq) {
+            let sentence =
+                "A result stands here whose call is in a reply that broke off, which is not sent.";
+            tell_orphan(sentence, origin, out);
+            return Some(Astray::BrokenReply);
+        }
+        if !self.calls.close(&result.call_id, &call) {
+            tell_second(origin, out);
+            return Some(Astray::Second);
+        }
+        let before = above.and_then(|above| self.tree.ends_turn(above, call.seq))?;
+        let sentence = "Something else was said between the call and its result.";
+        let done = "It was read as the result of that call.";
+        out.found("out-of-order", Severity::Warning, origin, sentence, done);
+        Some(Astray::Late(before))
     }
 
     fn compaction(&mut self, row: &mut Row<'_>, at: &At<'_>, out: &mut Emitter<'_>) -> Written {
@@ -241,22 +281,25 @@ impl Reader {
             (None, Some(index)) => Pointer::Line(index),
             (None, None) => return None,
         };
-        match self.tree.kept(at.place.node, row.id.as_deref(), pointer) {
-            Kept::Nothing => None,
-            Kept::From(seq) => Some(seq),
+        let (from, lost) = match self.tree.kept(at.place.node, row.id.as_deref(), pointer) {
+            Kept::Nothing => return None,
+            Kept::From(seq) => (Some(seq), None),
             Kept::Unknown(from) => {
                 let sentence = "The summary keeps what follows a record that is not on its branch.";
                 let done = "Everything is kept that no summary before it tells.";
-                out.found(
-                    "missing-kept-record",
-                    Severity::Warning,
-                    &at.meta.origin,
-                    sentence,
-                    done,
-                );
-                from
+                (from, Some((sentence, done)))
             }
+        };
+        // A result is sent with its call, or not at all.
+        let said = from.and_then(|from| self.tree.said_from(at.place.node?, from));
+        let is_sent = |result: &Seq| said != Some(*result) && !self.late.contains(result);
+        let result = || from.filter(is_sent).filter(|_| matches!(pointer, Pointer::Id(_)));
+        let alone = ("The summary keeps a result, and not its call.", "What follows is kept.");
+        if let Some((sentence, done)) = lost.or_else(|| result().map(|_| alone)) {
+            let origin = &at.meta.origin;
+            out.found("missing-kept-record", Severity::Warning, origin, sentence, done);
         }
+        said
     }
 
     fn branch_summary(&mut self, row: &mut Row<'_>, at: &At<'_>, out: &mut Emitter<'_>) -> Written {

@@ -15,7 +15,8 @@
 //! compaction keeps, may be one of them. The current place is the last line, whatever it is; version 4
 //! says it. Context edits hold on their branch only. A prefix of the file may stand there twice. A fork
 //! copies entries under their old ids and times, so those from before its header are copies. Ids of calls
-//! are the provider's: reused or empty with local models. Two processes may write one file in turn.
+//! are the provider's: reused or empty with local models. A result is sent where it stands, also where its call is
+//! not sent or was given one by then. Two processes may write one file in turn.
 //! Everything that costs tokens says so itself; version 4 keeps books besides.
 
 mod edits;

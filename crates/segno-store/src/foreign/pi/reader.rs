@@ -48,6 +48,10 @@ pub(super) struct Reader {
     repeating: bool,
     /// Version 4: lines that were read. What one says again is not said anew.
     writes: HashSet<u64>,
+    /// Replies that broke off: pi does not send them.
+    pub(super) broken: HashSet<Seq>,
+    /// Results that do not stand right behind their calls.
+    pub(super) late: HashSet<Seq>,
     /// A label or name that was given elsewhere than at the current place.
     astray: Option<Origin>,
 }

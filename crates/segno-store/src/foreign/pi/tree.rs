@@ -253,6 +253,31 @@ impl Tree {
         node(self.nodes[above.0 as usize].turn).or(Some(above))
     }
 
+    /// Whether a record became a node of the path to `tip`.
+    pub(super) fn is_above(&self, tip: Option<NodeId>, record: Seq) -> bool {
+        let first = tip.and_then(|tip| self.first_from(tip, record));
+        first.is_some_and(|first| self.seq(first) == record)
+    }
+
+    /// The first node behind `turn` on the path to `tip` that is no result of that turn; none when a result that hangs
+    /// on `tip` stands right behind the turn.
+    pub(super) fn ends_turn(&self, tip: NodeId, turn: Seq) -> Option<Seq> {
+        let mut at = self.first_from(tip, turn + 1)?;
+        while node(self.nodes[at.0 as usize].turn).is_some_and(|of| self.seq(of) == turn) {
+            at = self.first_from(tip, self.seq(at) + 1)?;
+        }
+        Some(self.seq(at))
+    }
+
+    /// The first node from `seq` on, on the path to `tip`, that is no result.
+    pub(super) fn said_from(&self, tip: NodeId, seq: Seq) -> Option<Seq> {
+        let mut at = self.first_from(tip, seq)?;
+        while self.nodes[at.0 as usize].turn != NONE {
+            at = self.first_from(tip, self.seq(at) + 1)?;
+        }
+        Some(self.seq(at))
+    }
+
     /// What a compaction that follows `above` keeps.
     pub(super) fn kept(&self, above: Option<NodeId>, own: Option<&str>, from: Pointer<'_>) -> Kept {
         if matches!(from, Pointer::Id(id) if own == Some(id)) {

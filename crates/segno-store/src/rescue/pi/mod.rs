@@ -11,7 +11,7 @@ use super::UNKNOWN_OUTCOME;
 use super::calls::{Answer, Calls, Open};
 use super::draft::{At, Draft};
 use super::json::{Fields, Span, key_span, quote, set_members, span, text, unknown_piece};
-use super::reading::Reading;
+use super::reading::{ORPHAN, Reading, SECOND, Stray, key};
 use super::rule::Rule;
 use super::tree::{Kind, Row, Taken, Tree, hash, short_of};
 use segno_model::Timestamp;
@@ -22,8 +22,10 @@ use std::collections::HashMap;
 
 const MAIN: u64 = 0;
 
+mod late;
 mod v4;
 
+use late::Late;
 use v4::Writes;
 
 /// One session while it is gone through.
@@ -40,6 +42,7 @@ pub(super) struct Pi<'r> {
     first: Option<At>,
     /// In version 1, where entries do not say what they hang on: the reply that the next one hangs on.
     before: Option<u64>,
+    late: Late,
     writes: Writes,
 }
 
@@ -66,6 +69,7 @@ impl<'r> Pi<'r> {
             provider: None,
             first: None,
             before: None,
+            late: Late::default(),
             writes: Writes::default(),
         }
     }
@@ -114,6 +118,7 @@ impl<'r> Pi<'r> {
         }
         let Some(id) = self.id_of(at, json, &fields, draft) else {
             // Version 1: one entry follows the other.
+            self.late.comes((at, json, &fields), "", self.awaited(at, &fields), &self.tree);
             return self.entry(at, json, &fields, &kind, (String::new(), None), draft);
         };
         let parent = fields.some("parentId").and_then(|raw| Some((text(raw)?, span(json, raw)?)));
@@ -130,6 +135,7 @@ impl<'r> Pi<'r> {
         let Taken::Row { id, parent } = self.tree.take(at, &row, draft) else {
             return draft.leave_out(at);
         };
+        self.late.comes((at, json, &fields), &id, self.awaited(at, &fields), &self.tree);
         // Behind its own renaming: a summary that keeps nothing names itself.
         self.follow_renamed(at, json, &fields, draft);
         if matches!(&*kind, "label" | "session_info") {
@@ -139,6 +145,12 @@ impl<'r> Pi<'r> {
             self.about = None;
         }
         self.entry(at, json, &fields, &kind, (id, parent), draft);
+    }
+
+    /// How late results name an entry before which one comes.
+    fn awaited(&self, at: &At, fields: &Fields<'_>) -> Option<u64> {
+        let id = fields.text("id").unwrap_or_default();
+        self.reading.is_awaited(at.line, &id).then(|| key(at.line, &id))
     }
 
     /// An entry's id. One that says what it hangs on, and not what it is called, gets one: others have to hang on it.
@@ -213,16 +225,19 @@ impl<'r> Pi<'r> {
             instead.insert(hash(&call.row), id.clone());
             ends.insert(call.row.clone(), id);
         }
+        let mut hung = Vec::new();
         if let Some((at, tail, span)) = self.about.take().filter(|_| draft.has(Rule::StaleTip)) {
             let tail = instead.get(&hash(&tail)).cloned().unwrap_or(tail);
-            draft.splice(&at, span, quote(&tail));
+            draft.splice(&at, span.clone(), quote(&tail));
+            hung.push((at, span, tail));
             draft.tell(
                 Rule::StaleTip,
                 Some(&at),
                 "a name or label on another branch is the last line",
             );
         }
-        self.tree.finish(&instead, draft);
+        hung.extend(self.tree.finish(&instead, draft));
+        self.late.finish(hung, &instead, &self.tree, draft);
     }
 
     fn put_header(&self, at: &At, draft: &mut Draft) {
@@ -347,20 +362,49 @@ impl<'r> Pi<'r> {
         draft: &mut Draft,
     ) {
         let turn = on.map(|on| self.turns.get(&on).copied().unwrap_or(on));
+        if let Some(turn) = turn.filter(|_| !entry.id.is_empty()) {
+            self.turns.insert(hash(&entry.id), turn);
+        }
         let id = message.text("toolCallId").unwrap_or_default();
-        let rule = match self.calls.result(&id, turn) {
-            Answer::First(renamed) => {
-                if let Some(sent) = renamed {
-                    entry.set(raw, "toolCallId", &sent, draft);
-                }
-                self.follow(entry, turn);
-                return entry.pieces(message.list("content"), draft);
+        let own = entry.fields.text("id").unwrap_or_default();
+        let (mut known, mut place, mut unsent) = (None, None, None);
+        match self.reading.astray(entry.at.line, &own) {
+            Some(Stray::Unsent(rule, what)) => unsent = Some((rule, what)),
+            Some(Stray::Late { reply, before }) => {
+                known = self.calls.result_of(&id, reply);
+                place = known.is_some().then_some((reply, before));
             }
-            Answer::Second => Rule::SecondResult,
-            Answer::Orphan => Rule::OrphanResult,
+            None => {}
+        }
+        let unsent = match unsent {
+            Some(unsent) => unsent,
+            None => match known.unwrap_or_else(|| self.calls.result(&id, turn)) {
+                Answer::First(renamed) => {
+                    if let Some(sent) = renamed {
+                        entry.set(raw, "toolCallId", &sent, draft);
+                    }
+                    match place {
+                        Some(place) => self.move_before(entry, place),
+                        None => self.follow(entry, turn),
+                    }
+                    return entry.pieces(message.list("content"), draft);
+                }
+                Answer::Second => (Rule::SecondResult, SECOND),
+                Answer::Orphan => (Rule::OrphanResult, ORPHAN),
+            },
         };
-        if draft.has(rule) {
-            entry.become_note(rule, raw, draft);
+        if draft.has(unsent.0) {
+            entry.become_note(unsent, raw, draft);
+        }
+        self.hang(entry);
+    }
+
+    /// A result belongs before another row. Version 4 numbers its rows: there it stays.
+    fn move_before(&mut self, entry: &Entry<'_>, place: (u64, u64)) {
+        if self.header == Header::Newer {
+            self.writes.takes_late();
+        } else {
+            self.late.moves(entry, place);
         }
         self.hang(entry);
     }
@@ -368,7 +412,6 @@ impl<'r> Pi<'r> {
     /// Further results of the turn hang on this one.
     fn follow(&mut self, entry: &Entry<'_>, turn: Option<u64>) {
         let Some(turn) = turn else { return };
-        self.turns.insert(hash(&entry.id), turn);
         self.calls.each_open(|open| {
             if open.turn == turn {
                 (open.at, open.row) = (*entry.at, entry.id.clone());
@@ -412,9 +455,13 @@ impl<'r> Pi<'r> {
     }
 
     fn compaction(&mut self, entry: &Entry<'_>, draft: &mut Draft) {
+        if entry.fields.get("firstKeptEntryIndex").is_some() {
+            self.late.is_numbered();
+        }
         let Some(raw) = entry.fields.some("firstKeptEntryId") else { return };
         let Some(kept) = text(raw) else { return };
-        if self.tree.knows(&kept) || *kept == *entry.id || !draft.has(Rule::LostKept) {
+        let is_lost = self.reading.lost_kept.contains(&entry.at.line) || !self.tree.knows(&kept);
+        if *kept == *entry.id || !(is_lost || self.late.has(&kept)) || !draft.has(Rule::LostKept) {
             return;
         }
         // Its own id: nothing before it is kept.
@@ -422,8 +469,14 @@ impl<'r> Pi<'r> {
         let from = from.unwrap_or_else(|| entry.id.clone());
         if let Some(place) = span(entry.json, raw) {
             draft.splice(entry.at, place, quote(&from));
-            let what = "a summary keeps what follows an entry that is nowhere in the file";
-            draft.tell(Rule::LostKept, Some(entry.at), what);
+            let what = match self.tree.knows(&kept) {
+                false => "a summary keeps what follows an entry that is nowhere in the file",
+                true => "a summary keeps what follows an entry that cannot be kept",
+            };
+            // What is told of a late result goes for this line, too.
+            if is_lost {
+                draft.tell(Rule::LostKept, Some(entry.at), what);
+            }
         }
     }
 }
@@ -476,7 +529,7 @@ impl Entry<'_> {
     }
 
     /// The entry stays where it is, and is not sent any more.
-    fn become_note(&self, rule: Rule, message: &RawValue, draft: &mut Draft) {
+    fn become_note(&self, (rule, what): (Rule, &str), message: &RawValue, draft: &mut Draft) {
         let value = span(self.json, message);
         let key = value.and_then(|value| key_span(self.json, "message", &value));
         if let Some(key) = key {
@@ -484,10 +537,6 @@ impl Entry<'_> {
             let members = [("type", quote("custom")), ("customType", name)];
             draft.splice_all(self.at, set_members(self.json, self.json, &members));
             draft.splice(self.at, key, "\"data\"");
-            let what = match rule {
-                Rule::SecondResult => "a second result for one call",
-                _ => "a result whose call is nowhere in the file",
-            };
             draft.tell(rule, Some(self.at), what);
         }
     }

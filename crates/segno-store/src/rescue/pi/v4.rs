@@ -55,6 +55,8 @@ pub(super) struct Writes {
     /// Where each lane or branch ends.
     ends: HashMap<String, Option<String>>,
     last: u64,
+    /// How many results do not stand right behind their calls.
+    late: u64,
     /// When the last write was.
     time: u64,
     /// The first write whose number is changed.
@@ -70,6 +72,11 @@ pub(super) struct Writes {
 impl Writes {
     pub(super) fn take_stray(&mut self, at: &At) {
         self.strays.push(*at);
+    }
+
+    /// A result that would have to stand elsewhere.
+    pub(super) fn takes_late(&mut self) {
+        self.late += 1;
     }
 }
 
@@ -499,6 +506,12 @@ impl Pi<'_> {
             "This is version 4, which pi itself refuses; the library that writes it (pi-agent-core) opens what is repaired. \
              `segno export --format pi` writes a session that pi opens.",
         );
+        if self.writes.late > 0 {
+            draft.note(format!(
+                "{} results do not stand right behind their calls, and stay there: the writes of this version are numbered.",
+                self.writes.late
+            ));
+        }
         let open = self.reading.unanswered.len();
         if open > 0 {
             draft.note(format!(
