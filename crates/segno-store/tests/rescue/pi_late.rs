@@ -551,5 +551,10 @@ fn the_reader_tells_each_of_them() {
                 changes.iter().copied().filter(|change| change.starts_with(code)).collect();
             assert_eq!(of(code), expected, "{what}");
         }
+        let has_broken = rows.iter().any(|row| row.contains(" broke "));
+        let has_result = rows.iter().any(|row| row.contains(" result "));
+        if has_broken && has_result {
+            assert_eq!(of("interrupted-call"), [""; 0], "{what}: its calls have results");
+        }
     }
 }

@@ -239,6 +239,8 @@ impl Reader {
         }
         result.call_seq = Some(call.seq);
         if self.broken.contains(&call.seq) {
+            // It has a result, though nobody is sent that.
+            self.calls.close(&result.call_id, &call);
             let sentence =
                 "A result stands here whose call is in a reply that broke off, which is not sent.";
             tell_orphan(sentence, origin, out);
