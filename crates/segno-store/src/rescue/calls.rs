@@ -129,14 +129,22 @@ impl Calls {
         Some(Answer::First(Some(call.id).filter(|sent| *sent != id)))
     }
 
-    /// A result for `of` stands at `at`: those of later calls of its turn come behind it.
-    pub(super) fn come_behind(&mut self, of: &Open, at: &At, is_turn: impl Fn(&Open) -> bool) {
+    /// A result for `of` stands at `at`: those of later calls of its turn come behind it. Whether there are such.
+    pub(super) fn come_behind(
+        &mut self,
+        of: &Open,
+        at: &At,
+        is_turn: impl Fn(&Open) -> bool,
+    ) -> bool {
+        let mut comes = false;
         self.each_open(|open| {
             // What hangs on a result must not stand before it.
             if open.order > of.order && open.children.is_empty() && is_turn(open) {
                 open.behind = Some(*at);
+                comes = true;
             }
         });
+        comes
     }
 
     /// All that are open.

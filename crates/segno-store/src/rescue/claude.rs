@@ -259,7 +259,9 @@ impl<'r> Claude<'r> {
                     pairs = true;
                     fill(row, &result, draft);
                     let is_turn = |open: &Open| open.response == call.response;
-                    self.calls.come_behind(&call, row.at, is_turn);
+                    if self.calls.come_behind(&call, row.at, is_turn) {
+                        self.tree.stays_before(&row.id);
+                    }
                     None
                 }
                 Err(Answer::Orphan) if self.reading.orphans.contains(&row.at.line) => {

@@ -64,6 +64,8 @@ pub(super) struct Tree {
     renamed: HashMap<u64, String>,
     /// Rows whose parent has not come so far.
     waiting: Vec<Waiting>,
+    /// Rows behind which something is put that hangs on what is before them.
+    early: HashSet<u64>,
     /// The repeat that was read last.
     repeat: Option<u64>,
     repeats: Option<(At, u64)>,
@@ -99,9 +101,15 @@ impl Tree {
             tails: HashMap::new(),
             renamed: HashMap::new(),
             waiting: Vec::new(),
+            early: HashSet::new(),
             repeat: None,
             repeats: None,
         }
+    }
+
+    /// What is put behind another row comes behind this one: it does not hang on that.
+    pub(super) fn stays_before(&mut self, id: &str) {
+        self.early.insert(hash(id));
     }
 
     /// Whether a row with this id was read.
@@ -251,7 +259,9 @@ impl Tree {
             if is_found && rule != Rule::Cycle {
                 continue;
             }
-            let target = target.map(|row| instead.get(&hash(&row)).cloned().unwrap_or(row));
+            let instead =
+                |on: &String| instead.get(&hash(on)).filter(|_| !self.early.contains(&row));
+            let target = target.map(|on| instead(&on).cloned().unwrap_or(on));
             draft.splice(&at, span.clone(), target.as_deref().map_or("null".to_owned(), quote));
             hung.extend(target.map(|target| (at, span, target)));
             let what = match rule {

@@ -152,8 +152,9 @@ struct Response {
     calls: Vec<Origin>,
     held: Vec<Step>,
     bytes: usize,
-    /// The last copy of another row behind the last row of its own, and how many held ones stand before it.
-    copied: Option<(Key, usize)>,
+    /// Copies of other rows behind the last row of its own: the last of each run, and how many held ones stand
+    /// before it.
+    copied: Vec<(Key, usize)>,
 }
 
 impl Chain {
@@ -292,8 +293,9 @@ impl Chain {
     /// Closes the response whose rows were coming.
     pub(super) fn flush(&mut self, out: &mut Emitter<'_>) {
         let Some(open) = self.open.take() else { return };
-        let copied = open.copied;
-        let Response { mut step, mut reply, pieces, stop, keys, calls: origins, held, .. } = open;
+        let Response {
+            mut step, mut reply, pieces, stop, keys, calls: origins, held, copied, ..
+        } = open;
         reply.stop = say::stop(stop.as_deref(), &reply.content);
         let calls: Vec<(String, String)> =
             reply.calls().map(|call| (call.id.clone(), call.name.clone())).collect();
@@ -313,16 +315,16 @@ impl Chain {
         }
         let count = held.len();
         for (at, step) in held.into_iter().enumerate() {
-            self.copied(copied, at);
+            self.copied(&copied, at);
             self.place(step, out);
         }
-        self.copied(copied, count);
+        self.copied(&copied, count);
     }
 
     /// Where a copy stands behind so many of the rows that a response held.
-    fn copied(&mut self, copied: Option<(Key, usize)>, held: usize) {
-        if let Some((key, _)) = copied.filter(|(_, behind)| *behind == held) {
-            self.copies.last = Some((key, self.last(MAIN)));
+    fn copied(&mut self, copied: &[(Key, usize)], held: usize) {
+        if let Some((key, _)) = copied.iter().find(|(_, behind)| *behind == held) {
+            self.copies.last = Some((*key, self.last(MAIN)));
         }
     }
 
@@ -439,14 +441,18 @@ impl Response {
     fn new(id: String, step: Step) -> Self {
         let reply = AssistantMessage::default();
         let (pieces, keys, calls, held) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { id, step, reply, pieces, stop: None, keys, calls, held, bytes: 0, copied: None }
+        let (stop, bytes, copied) = (None, 0, Vec::new());
+        Self { id, step, reply, pieces, stop, keys, calls, held, bytes, copied }
     }
 
     /// A copy of a row: of its own, nothing follows, unless others stand here again before it.
     fn copy(&mut self, key: Key) {
-        if self.copied.is_some() || !self.holds(key) {
-            self.copied = Some((key, self.held.len()));
+        if self.copied.is_empty() && self.holds(key) {
+            return;
         }
+        let held = self.held.len();
+        self.copied.retain(|(_, behind)| *behind != held);
+        self.copied.push((key, held));
     }
 
     /// Whether a row is one of its own, or stands between them.
@@ -467,7 +473,7 @@ impl Response {
         self.reply.model = row.model;
         self.reply.usage = row.usage.or(self.reply.usage);
         self.stop = row.stop.or(self.stop.take());
-        self.copied = None;
+        self.copied.clear();
         self.step.meta.response = row.response.or(self.step.meta.response.take());
     }
 }

@@ -362,12 +362,14 @@ impl History {
         let Some(place) = self.order.iter().find(|place| place.id == id).copied() else {
             return false;
         };
-        if place.said == said(message) {
-            return true;
-        }
         let late = message.tool_calls.iter().flatten();
         let late = late.filter(|call| !self.answers.contains_key(&key(&call.id.as_str())));
         let late: Vec<_> = late.collect();
+        if place.said == said(message) {
+            self.results_again(message, origin, out);
+            self.results(late.into_iter(), origin, false, out);
+            return true;
+        }
         let meta = meta(message, origin, false);
         if !late.is_empty() {
             let content = late.iter().map(|call| called(call)).collect();

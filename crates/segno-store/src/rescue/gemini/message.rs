@@ -89,6 +89,13 @@ pub(super) struct Answer {
     pub(super) place: Place,
 }
 
+impl Answer {
+    /// Whether it stands in another call: after resuming, each call of a turn holds the results of all of them.
+    pub(super) fn is_astray(&self) -> bool {
+        !self.is_own && matches!(self.place, Place::Listed(..))
+    }
+}
+
 /// Where a result stands.
 #[derive(Clone)]
 pub(super) enum Place {

@@ -262,8 +262,13 @@ impl<'r> Gemini<'r> {
                     Some(Some(first)) => {
                         let before = &self.order[first.0].answers[first.1];
                         let is_same = before.print == answer.print;
-                        // What is told last holds; of the same, what stands in the call.
-                        let is_worse = is_same && (before.is_own || !answer.is_own);
+                        // What is told last holds; of the same, what stands in the call. What stands in
+                        // another call is a copy.
+                        let is_worse = match (before.is_astray(), answer.is_astray()) {
+                            (false, true) => true,
+                            (true, false) => false,
+                            _ => is_same && (before.is_own || !answer.is_own),
+                        };
                         let worse =
                             if is_worse { (m, a) } else { std::mem::replace(first, (m, a)) };
                         note(worse, Rule::SecondResult, !is_same);

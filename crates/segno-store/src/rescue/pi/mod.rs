@@ -122,12 +122,14 @@ impl<'r> Pi<'r> {
             return self.entry(at, json, &fields, &kind, (String::new(), None), draft);
         };
         let parent = fields.some("parentId").and_then(|raw| Some((text(raw)?, span(json, raw)?)));
+        let is_about = matches!(&*kind, "label" | "session_info");
         let row = Row {
             id: &id,
             id_span: fields.get("id").and_then(|raw| span(json, raw)),
             parent: parent.as_ref().map(|(id, span)| (&**id, span.clone())),
             print: hash(json),
-            is_node: self.reading.is_node(at.line, &fields.text("id").unwrap_or_default()),
+            is_node: !is_about && fields.get("parentId").is_some()
+                || self.reading.is_node(at.line, &fields.text("id").unwrap_or_default()),
             lane: MAIN,
             goes_on: false,
         };
@@ -138,7 +140,7 @@ impl<'r> Pi<'r> {
         self.late.comes((at, json, &fields), &id, self.awaited(at, &fields), &self.tree);
         // Behind its own renaming: a summary that keeps nothing names itself.
         self.follow_renamed(at, json, &fields, draft);
-        if matches!(&*kind, "label" | "session_info") {
+        if is_about {
             let astray = parent.as_ref().filter(|(on, _)| tail.as_deref().map(hash) != Some(*on));
             self.about = astray.zip(tail).map(|((_, span), tail)| (*at, tail, span.clone()));
         } else if self.tree.tail(MAIN) == Some(id.as_str()) {
