@@ -398,6 +398,9 @@ mod tests {
     use super::super::outline::hash;
     use super::*;
 
+    /// Lines and objects in the order in which they come, and lines of which something moves.
+    type Taken = (Vec<(u64, usize)>, Vec<(u64, Moved)>);
+
     /// What an object is called and names: calls begin with `#`.
     fn object(own: &str, needs: &str) -> Links {
         let (results, parent): (Vec<&str>, Vec<&str>) =
@@ -412,7 +415,7 @@ mod tests {
 
     /// Objects of a file in the form `line: own < needs | own < needs`, in the order in which they come, and those
     /// that move.
-    fn taken(lines: &[&str], from: Spot) -> (Vec<(u64, usize)>, Vec<(u64, Moved)>) {
+    fn taken(lines: &[&str], from: Spot) -> Taken {
         let mut file = File { from, ..File::default() };
         for (text, line) in lines.iter().zip(1..) {
             let objects = text.split('|').map(|one| one.split_once('<').unwrap_or((one, "")));

@@ -249,13 +249,12 @@ impl Reader<'_> {
         let is_call = |raw: &&RawValue| raw.get().starts_with('{');
         let has_some = calls.as_ref().is_some_and(|calls| calls.iter().any(is_call));
         let sent: Vec<String> = bare.iter().map(|bare| bare.id.clone()).collect();
+        let is_sent_of_content = !sent.is_empty() || !self.nameless.is_empty();
         for call in calls.into_iter().flatten() {
             let Some(fields) = Fields::of(call.get()) else { continue };
             let Some(id) = fields.text("id").filter(|id| !id.is_empty()) else { continue };
             bare.retain(|bare| bare.id != *id);
-            if !sent.iter().any(|sent| **sent == *id)
-                && !(sent.is_empty() && self.nameless.is_empty())
-            {
+            if is_sent_of_content && !sent.iter().any(|sent| **sent == *id) {
                 self.unsent(&fields, &id);
             }
             self.said.calls.push(Call { id: hash(&id), bare: None });
