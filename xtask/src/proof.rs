@@ -36,9 +36,10 @@ type Proof = (&'static [&'static str], &'static str, (&'static str, u64));
 
 /// Those in the optimised build.
 const OPTIMISED: &[Proof] = &[
+    // The longest with one thread is first.
+    (ORDERS, "", ("SEGNO_SWITCHES", SWITCHES)),
     (PROOF, "states::", ("SEGNO_CRASH_STATES", STATES)),
     (PROOF, "simulation::", ("SEGNO_SEEDS", SEEDS)),
-    (ORDERS, "", ("SEGNO_SWITCHES", SWITCHES)),
 ];
 /// Those with the processes of the other tests.
 const PROCESSES: &[Proof] = &[
@@ -47,7 +48,7 @@ const PROCESSES: &[Proof] = &[
     (LONG, "", ("SEGNO_TURNS", TURNS)),
 ];
 
-/// Starts the proofs in the optimised build beside the tests, which mostly wait: these take what time is left. Each
+/// Starts the proofs in the optimised build beside all others, which often wait: these take what time is left. Each
 /// gives what it said, and whether it holds.
 pub(crate) fn beside(root: &Path) -> JoinHandle<Vec<(String, bool)>> {
     let root = root.to_owned();
