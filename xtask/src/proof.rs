@@ -22,57 +22,59 @@ const TURNS: u64 = 5_000;
 
 // All of the whole workspace: one package alone is built with other features, which builds much anew.
 
+/// A proof: its test, and how much of it counts in CI.
+#[derive(Clone, Copy)]
+struct Proof {
+    target: &'static [&'static str],
+    filter: &'static str,
+    usual: (&'static str, u64),
+}
+
 /// The states and the lives are in an optimised build, with the checks of a development one.
-const PROOF: &[&str] = &["--profile", "proof", "--workspace", "--test", "proof"];
-/// Two processes on one disk.
-const ORDERS: &[&str] = &["--profile", "proof", "--workspace", "--test", "interleavings"];
+const OPTIMISED: &[&str] = &["--profile", "proof", "--workspace", "--test", "proof"];
 /// Processes are those that the other tests use.
 const CLI: &[&str] = &["--workspace", "--test", "cli"];
+
+const CRASH: Proof =
+    Proof { target: OPTIMISED, filter: "states::", usual: ("SEGNO_CRASH_STATES", STATES) };
+const FAMILY: Proof =
+    Proof { target: CLI, filter: "family_states::", usual: ("SEGNO_CRASH_FAMILY", FAMILY_STATES) };
+const LIVES: Proof =
+    Proof { target: OPTIMISED, filter: "simulation::", usual: ("SEGNO_SEEDS", SEEDS) };
+/// Two processes on one disk.
+const ORDERS: Proof = Proof {
+    target: &["--profile", "proof", "--workspace", "--test", "interleavings"],
+    filter: "",
+    usual: ("SEGNO_SWITCHES", SWITCHES),
+};
+const SOAK: Proof = Proof { target: CLI, filter: "soak::", usual: ("SEGNO_KILLS", KILLS) };
 /// One session that goes on and on.
-const LONG: &[&str] = &["--workspace", "--test", "long"];
-
-/// A proof of CI: its test, and how much of it counts.
-type Proof = (&'static [&'static str], &'static str, (&'static str, u64));
-
-/// Those in the optimised build.
-const OPTIMISED: &[Proof] = &[
-    // The longest with one thread is first.
-    (ORDERS, "", ("SEGNO_SWITCHES", SWITCHES)),
-    (PROOF, "states::", ("SEGNO_CRASH_STATES", STATES)),
-    (PROOF, "simulation::", ("SEGNO_SEEDS", SEEDS)),
-];
-/// Those with the processes of the other tests.
-const PROCESSES: &[Proof] = &[
-    (CLI, "family_states::", ("SEGNO_CRASH_FAMILY", FAMILY_STATES)),
-    (CLI, "soak::", ("SEGNO_KILLS", KILLS)),
-    (LONG, "", ("SEGNO_TURNS", TURNS)),
-];
+const LONG: Proof =
+    Proof { target: &["--workspace", "--test", "long"], filter: "", usual: ("SEGNO_TURNS", TURNS) };
 
 /// Starts the proofs in the optimised build beside all others, which often wait: these take what time is left. Each
 /// gives what it said, and whether it holds.
 pub(crate) fn beside(root: &Path) -> JoinHandle<Vec<(String, bool)>> {
     let root = root.to_owned();
     thread::spawn(move || {
-        let proofs = OPTIMISED.iter();
-        let run = |(test, filter, (name, count)): &Proof| {
+        let run = |proof: Proof| {
             let mut nice = Command::new("nice");
-            nice.args(["-n", "19", env!("CARGO"), "test", "--locked"]).args(*test);
-            nice.args(["--", "--nocapture", filter]).env(name, count.to_string());
-            match nice.current_dir(&root).stderr(Stdio::inherit()).output() {
+            nice.args(["-n", "19", env!("CARGO")]).stderr(Stdio::inherit());
+            match proof.asked_of(nice, &root, Vec::new()).output() {
                 Ok(out) => {
                     (String::from_utf8_lossy(&out.stdout).into_owned(), out.status.success())
                 }
                 Err(e) => (format!("cargo could not be started: {e}"), false),
             }
         };
-        proofs.map(run).collect()
+        // The longest with one thread is first.
+        [ORDERS, CRASH, LIVES].map(run).into()
     })
 }
 
 /// The proofs with real processes and the long session; whether each holds.
 pub(crate) fn processes(root: &Path) -> Vec<bool> {
-    let run = |(test, filter, usual): &Proof| run(root, (test, filter), Vec::new(), *usual).is_ok();
-    PROCESSES.iter().map(run).collect()
+    [FAMILY, SOAK, LONG].map(|proof| run(root, proof, Vec::new()).is_ok()).into()
 }
 
 /// `crash [--states N] [--only WORKLOAD:MOMENT:STATE]`.
@@ -80,35 +82,31 @@ pub(crate) fn crash(root: &Path, args: &[String]) -> Result<String, String> {
     let given =
         options(args, &[("--states", "SEGNO_CRASH_STATES"), ("--only", "SEGNO_CRASH_ONLY")])?;
     let only_one = given.iter().any(|(name, _)| *name == "SEGNO_CRASH_ONLY");
-    let said = run(root, (PROOF, "states::"), given, ("SEGNO_CRASH_STATES", STATES))?;
+    let said = run(root, CRASH, given)?;
     if only_one {
         return Ok(said);
     }
-    run(root, (CLI, "family_states::"), Vec::new(), ("SEGNO_CRASH_FAMILY", FAMILY_STATES))
+    run(root, FAMILY, Vec::new())
 }
 
 /// `simulate [--seeds N] [--seed N]`.
 pub(crate) fn simulate(root: &Path, args: &[String]) -> Result<String, String> {
-    let given = options(args, &[("--seeds", "SEGNO_SEEDS"), ("--seed", "SEGNO_SEED")])?;
-    run(root, (PROOF, "simulation::"), given, ("SEGNO_SEEDS", SEEDS))
+    run(root, LIVES, options(args, &[("--seeds", "SEGNO_SEEDS"), ("--seed", "SEGNO_SEED")])?)
 }
 
 /// `orders [--switches N]`.
 pub(crate) fn orders(root: &Path, args: &[String]) -> Result<String, String> {
-    let given = options(args, &[("--switches", "SEGNO_SWITCHES")])?;
-    run(root, (ORDERS, ""), given, ("SEGNO_SWITCHES", SWITCHES))
+    run(root, ORDERS, options(args, &[("--switches", "SEGNO_SWITCHES")])?)
 }
 
 /// `soak [--kills N] [--seed N]`.
 pub(crate) fn soak(root: &Path, args: &[String]) -> Result<String, String> {
-    let given = options(args, &[("--kills", "SEGNO_KILLS"), ("--seed", "SEGNO_SEED")])?;
-    run(root, (CLI, "soak::"), given, ("SEGNO_KILLS", KILLS))
+    run(root, SOAK, options(args, &[("--kills", "SEGNO_KILLS"), ("--seed", "SEGNO_SEED")])?)
 }
 
 /// `long [--turns N] [--seed N]`.
 pub(crate) fn long(root: &Path, args: &[String]) -> Result<String, String> {
-    let given = options(args, &[("--turns", "SEGNO_TURNS"), ("--seed", "SEGNO_SEED")])?;
-    run(root, (LONG, ""), given, ("SEGNO_TURNS", TURNS))
+    run(root, LONG, options(args, &[("--turns", "SEGNO_TURNS"), ("--seed", "SEGNO_SEED")])?)
 }
 
 type Variables = Vec<(&'static str, String)>;
@@ -127,21 +125,21 @@ fn options(args: &[String], known: &[(&str, &'static str)]) -> Result<Variables,
     Ok(given)
 }
 
-fn run(
-    root: &Path,
-    (test, filter): (&[&str], &str),
-    mut variables: Variables,
-    usual: (&'static str, u64),
-) -> Result<String, String> {
-    if !variables.iter().any(|(name, _)| *name == usual.0) {
-        variables.push((usual.0, usual.1.to_string()));
+impl Proof {
+    /// The command that runs it; `cargo` is how cargo is started.
+    fn asked_of(self, mut cargo: Command, root: &Path, mut variables: Variables) -> Command {
+        if !variables.iter().any(|(name, _)| *name == self.usual.0) {
+            variables.push((self.usual.0, self.usual.1.to_string()));
+        }
+        cargo.args(["test", "--locked"]).args(self.target);
+        cargo.args(["--", "--nocapture", self.filter]).envs(variables).current_dir(root);
+        cargo
     }
-    let status = Command::new(env!("CARGO"))
-        .args(["test", "--locked"])
-        .args(test)
-        .args(["--", "--nocapture", filter])
-        .envs(variables)
-        .current_dir(root)
+}
+
+fn run(root: &Path, proof: Proof, variables: Variables) -> Result<String, String> {
+    let status = proof
+        .asked_of(Command::new(env!("CARGO")), root, variables)
         .status()
         .map_err(|e| format!("cargo could not be started: {e}"))?;
     if status.success() { Ok("every one holds".to_owned()) } else { Err("some fail".to_owned()) }

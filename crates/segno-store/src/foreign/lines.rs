@@ -208,10 +208,7 @@ impl<R: Read> Lines<R> {
                 order =
                     Arc::new(Order::of(&path, agent, Spot { line: number, object: left.start })?);
                 if order.is_given_up() {
-                    tell_given_up(
-                        &Origin { line: Some(number), offset: Some(offset), id: None },
-                        out,
-                    );
+                    tell_given_up(&line.origin(), out);
                 }
                 let (bytes, left) = (text.into_owned().into_bytes(), left.collect());
                 self.order = Arc::clone(&order);
@@ -368,12 +365,12 @@ impl Line<'_> {
         take: Take<'_>,
         tally: &mut Tally,
     ) -> Result<Option<Range<usize>>, ForeignError> {
-        if looks_whole(text) && self.has(0) {
-            match take(&Object { json: text, origin: self.origin() }, out)? {
-                Taken::Record => return Ok(None),
-                Taken::Early => return Ok(Some(0..whole_objects(text).0.len().max(1))),
-                Taken::Unknown => {}
-            }
+        // Else it may be several that look like one.
+        if looks_whole(text)
+            && self.has(0)
+            && let Taken::Record = take(&Object { json: text, origin: self.origin() }, out)?
+        {
+            return Ok(None);
         }
         let (objects, lost) = whole_objects(text);
         let is_broken = lost > 0;
@@ -438,14 +435,18 @@ impl Line<'_> {
             out.found("oversize-line", Severity::Damage, &at, &sentence, "It was left out.");
             return None;
         }
-        let mut bytes = self.bytes;
-        if self.number == 1 {
-            bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-        }
-        if !self.is_first {
-            return Some(control::readable_text(without_nuls(bytes).trim_ascii()));
-        }
-        readable(bytes, &at, out)
+        if self.is_first { readable(self.unmarked(), &at, out) } else { Some(self.quiet_text()) }
+    }
+
+    /// The same of a line that is not too long, and nothing is told.
+    pub(super) fn quiet_text(&self) -> Cow<'_, str> {
+        control::readable_text(without_nuls(self.unmarked()).trim_ascii())
+    }
+
+    /// Its bytes without the mark with which some programs begin a file.
+    fn unmarked(&self) -> &[u8] {
+        let marked = self.bytes.strip_prefix(b"\xEF\xBB\xBF").filter(|_| self.number == 1);
+        marked.unwrap_or(self.bytes)
     }
 
     fn tell_fused(&self, out: &mut Emitter<'_>) {

@@ -6,9 +6,8 @@
 
 use super::agent::Agent;
 use super::codex::unpack;
-use super::control::readable_text;
 use super::input::ForeignError;
-use super::lines::{Lines, without_nuls};
+use super::lines::Lines;
 use super::outline::ByHash;
 use links::{Links, links};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -71,9 +70,7 @@ impl Order {
         while let Some(line) = lines.next_raw()? {
             file.lines = line.number;
             if line.oversize.is_none() {
-                let marked = line.bytes.strip_prefix(b"\xEF\xBB\xBF");
-                let bytes = marked.filter(|_| line.number == 1).unwrap_or(line.bytes);
-                let text = readable_text(without_nuls(bytes).trim_ascii());
+                let text = line.quiet_text();
                 file.take(line.number, &links(agent, &text), text.len() as u64);
             }
         }

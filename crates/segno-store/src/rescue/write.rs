@@ -108,20 +108,18 @@ impl<'o> Output<'o> {
         }
         let found = salvage(bytes, number == 1);
         let stays = edit.objects.is_empty() && edit.moved.is_empty() && found.rules.is_empty();
-        if stays {
-            for other in edit.comes.values().flatten() {
-                self.moved(plan, source, other)?;
-            }
+        if stays && found.objects.is_empty() {
             self.line(number, bytes, true)?;
         }
         for (at, object) in found.objects.iter().enumerate().filter(|(at, _)| line.has(*at)) {
-            for other in edit.comes.get(&at).into_iter().flatten().filter(|_| !stays) {
+            for other in edit.comes.get(&at).into_iter().flatten() {
                 self.moved(plan, source, other)?;
             }
             match edit.objects.get(&at) {
                 _ if edit.moved.contains(&at) => {}
-                None if !stays => self.line(number, object.as_bytes(), true)?,
-                None | Some(Fate::Out) => {}
+                None if stays => self.line(number, bytes, true)?,
+                None => self.line(number, object.as_bytes(), true)?,
+                Some(Fate::Out) => {}
                 Some(Fate::Spliced(splices)) => {
                     self.line(number, spliced(object, splices).as_bytes(), true)?;
                 }

@@ -15,6 +15,11 @@ pub(crate) fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus").join(name)
 }
 
+/// The lines of a file in which something stands.
+pub(crate) fn rows(bytes: &[u8]) -> Vec<&[u8]> {
+    bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()).collect()
+}
+
 /// What a repair gave.
 pub(crate) struct Repaired {
     pub(crate) bytes: Vec<u8>,

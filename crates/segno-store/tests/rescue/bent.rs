@@ -1,6 +1,6 @@
 //! Every fixture, damaged in every way that is known, repaired.
 
-use crate::bench::{corpus, keeps_its_promises, loses_nothing, session};
+use crate::bench::{corpus, keeps_its_promises, loses_nothing, rows, session};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::Value;
@@ -127,12 +127,11 @@ fn rows_that_stand_again_with_other_words_beside_them_change_no_context() {
     for name in files() {
         let session = session(&name);
         let bytes = fs::read(&session.path).expect("it is in the corpus");
-        let lines: Vec<&[u8]> =
-            bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()).collect();
-        let rows: Vec<Value> =
+        let lines = rows(&bytes);
+        let values: Vec<Value> =
             lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
         for aside in ASIDE {
-            let again: Vec<Vec<u8>> = rows.iter().filter_map(|row| bent(row, aside)).collect();
+            let again: Vec<Vec<u8>> = values.iter().filter_map(|row| bent(row, aside)).collect();
             // One of them, a few, all of them.
             let picks = [(again.len() / 3, 1), (0, 4), (0, again.len())];
             for (from, count) in picks {
@@ -156,8 +155,7 @@ fn earlier_rows_that_stand_again_between_others_change_no_context() {
     for name in files() {
         let session = session(&name);
         let bytes = fs::read(&session.path).expect("it is in the corpus");
-        let lines: Vec<&[u8]> =
-            bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()).collect();
+        let lines = rows(&bytes);
         // All of them where the build is quick.
         let step = if cfg!(debug_assertions) { 1 + lines.len() / 6 } else { 1 };
         for at in (2..=lines.len()).step_by(step) {
@@ -296,8 +294,7 @@ proptest! {
         let name = which.get(&files);
         let session = session(name);
         let bytes = fs::read(&session.path).expect("it is in the corpus");
-        let mut lines: Vec<Vec<u8>> =
-            bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
+        let mut lines: Vec<Vec<u8>> = rows(&bytes).into_iter().map(<[u8]>::to_vec).collect();
         for (at, by, how) in &damages {
             damage(&mut lines, *at, *by, *how);
         }

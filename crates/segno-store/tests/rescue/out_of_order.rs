@@ -1,6 +1,6 @@
 //! Lines that stand before what they hang on.
 
-use crate::bench::{Copy, Repaired, corpus, repaired, session};
+use crate::bench::{Copy, Repaired, corpus, repaired, rows, session};
 use segno_model::finding::Severity;
 use segno_store::foreign::{Agent, Located, View};
 use segno_store::rescue;
@@ -22,10 +22,6 @@ fn files() -> Vec<String> {
     }
     files.sort();
     files
-}
-
-fn lines(bytes: &[u8]) -> Vec<&[u8]> {
-    bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()).collect()
 }
 
 /// What a row is called and what it makes, and what it names of these.
@@ -102,7 +98,7 @@ fn neighbours_that_were_swapped_come_back() {
         let session = session(&name);
         let whole = repaired(&session).expect("it reads").bytes;
         let sent = Copy::of(&session, &whole).context();
-        let lines = lines(&whole);
+        let lines = rows(&whole);
         for at in 1..lines.len() {
             let (own, named) =
                 (links(session.agent, lines[at - 1]).0, links(session.agent, lines[at]).1);
@@ -122,6 +118,39 @@ fn neighbours_that_were_swapped_come_back() {
     assert!(told > 100, "{told} were looked at");
 }
 
+/// Covers: G3, G4. Both are told: that they stand on one line, and in which order.
+#[test]
+fn neighbours_that_were_swapped_and_fused_come_back() {
+    let mut told = 0;
+    for name in files() {
+        let session = session(&name);
+        let whole = repaired(&session).expect("it reads").bytes;
+        let sent = Copy::of(&session, &whole).context();
+        let lines = rows(&whole);
+        let is_linked = |at: &usize| {
+            let own = links(session.agent, lines[at - 1]).0;
+            links(session.agent, lines[*at]).1.iter().any(|name| own.contains(name))
+        };
+        for at in (1..lines.len()).filter(is_linked).take(4) {
+            let fused = [lines[at], lines[at - 1]].concat();
+            let bent = [&lines[..at - 1], &[&fused[..]], &lines[at + 1..]].concat();
+            let bent = [&bent.join(&b'\n')[..], b"\n"].concat();
+            let shown = format!("{name}, lines {at} and {} swapped on one line", at + 1);
+            let back = comes_back(&session, &sent, &bent, true, &shown);
+            let expected = [format!("fused-line@{at}"), format!("out-of-order@{at}")];
+            assert_eq!(back.changes, expected, "{shown}");
+            assert!(back.bytes == whole, "{shown}: it is the same file again");
+            let view = View::transcript(&Copy::of(&session, &bent).session).expect("it reads");
+            for code in ["fused-line", "out-of-order"] {
+                let is_told = view.findings.iter().any(|found| found.code == code);
+                assert!(is_told, "{shown}: {code}");
+            }
+            told += 1;
+        }
+    }
+    assert!(told > 30, "{told} were looked at");
+}
+
 /// Covers: G3, G4. Rows whose parent is far behind, and beginnings that stand at the end.
 #[test]
 fn rows_that_stand_first_or_last_come_back() {
@@ -129,7 +158,7 @@ fn rows_that_stand_first_or_last_come_back() {
         let session = session(name);
         let whole = repaired(&session).expect("it reads").bytes;
         let sent = Copy::of(&session, &whole).context();
-        let lines = lines(&whole);
+        let lines = rows(&whole);
         let is_linked =
             |line: &&[u8]| !links(session.agent, line).1.is_empty() && !name.contains("-v1-");
         for at in (0..lines.len()).filter(|at| is_linked(&lines[*at])).step_by(3) {
@@ -149,7 +178,7 @@ fn records_on_one_line_come_in_their_order() {
         let session = session(name);
         let whole = repaired(&session).expect("it reads").bytes;
         let sent = Copy::of(&session, &whole).context();
-        let lines = lines(&whole);
+        let lines = rows(&whole);
         for at in (1..lines.len()).step_by(3) {
             let fused = [lines[at], lines[at - 1]].concat();
             let bent = [&lines[..at - 1], &[&fused], &lines[at + 1..]].concat();
@@ -167,7 +196,7 @@ fn records_that_are_too_many_to_wait_are_told() {
     let name = "foreign/claude/multi-turn-tools.jsonl";
     let session = session(name);
     let bytes = fs::read(&session.path).expect("it is in the corpus");
-    let lines = lines(&bytes);
+    let lines = rows(&bytes);
     let named = |at: usize| links(session.agent, lines[at]).1;
     let hangs = |at: &usize| {
         let own = links(session.agent, lines[*at - 1]).0;
